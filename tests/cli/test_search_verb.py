@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rookery.cli.main import build_parser, main
-from rookery.cli.search_verb import _given
+from rookery.cli.search_verbs import _given
 
 
 def given(*words):

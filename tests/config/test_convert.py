@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cli import convert_verb
+from rookery.cli import exchange_verbs
 from rookery.config import collect_config, resolve
 from rookery.config.convert import converted, to_toml
 from rookery.errors import ConfigError, OptionError
@@ -20,7 +20,7 @@ OLD = sorted(CONFIGS.glob("*.json"))
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    convert_verb.add_commands(parser.add_subparsers())
+    exchange_verbs.add_commands(parser.add_subparsers())
     options = parser.parse_args(["convert", *words])
     return options.run(options)
 

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 SUFFIX = ".parquet"
 
 
-def add_commands(commands: Commands) -> None:
-    """Add them to the parser of `rookery data`."""
-    _add_fetch(commands)
-    _add_update(commands)
-
-
-def _add_fetch(commands: Commands) -> None:
+def add_fetch(commands: Commands) -> None:
     parser = add_command(
         commands, "fetch", _fetch, "download bars from Alpaca or an exchange",
         "Keys are read from the environment only: APCA_API_KEY_ID and APCA_API_SECRET_KEY for Alpaca (stocks need "
@@ -59,7 +53,7 @@ def _add_fetch(commands: Commands) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
 
 
-def _add_update(commands: Commands) -> None:
+def add_update(commands: Commands) -> None:
     parser = add_command(
         commands, "update", _update, "fetch what is new and append it to files of bars",
         "Where bars came from is in the file's history. Features are computed for the new bars; stored rows stay as "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rookery.cli import data_feed_verbs
-from rookery.cli.data_arguments import check_out, names_of, out_argument, source_arguments, source_options
-from rookery.cli.data_output import print_dataset, print_problems
+from rookery.cli.arguments import check_file
 from rookery.cli.parser import Commands, add_command
-from rookery.console import waiting
-from rookery.errors import DataError
+from rookery.console import say, waiting
+from rookery.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from rookery.data.dataset import Dataset
@@ -19,8 +19,7 @@ PRESETS = {"crypto": "CRYPTO_FEATURES", "forex": "FOREX_FEATURES"}
 SOURCE_HELP = "a file or folder: rookery's own, CSV or Parquet with a file per symbol, .npz, or a folder of .npy arrays"
 
 
-def add_commands(commands: Commands) -> None:
-    """Add it to the parser."""
+def add_data(commands: Commands) -> None:
     parser = commands.add_parser(
         "data", help="make, download, import, describe and check bars of markets",
         description="Bars of markets, for the worlds crypto and forex. A data file is Parquet with a hash and a "
@@ -33,7 +32,8 @@ def add_commands(commands: Commands) -> None:
     _add_features(parts)
     _add_info(parts)
     _add_check(parts)
-    data_feed_verbs.add_commands(parts)
+    data_feed_verbs.add_fetch(parts)
+    data_feed_verbs.add_update(parts)
 
 
 def _add_synth(parts: Commands) -> None:
@@ -203,3 +203,119 @@ def _finish(data: Dataset, options: argparse.Namespace, notes: list[str] | None 
         write(data, options.out)
     print_dataset(replace(data, place=options.out), options.json, notes or [])
     return 0
+
+
+def source_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a source is read."""
+    parser.add_argument("--symbols", metavar="LIST", help="only these symbols, separated by commas; names for arrays")
+    parser.add_argument(
+        "--timezone", metavar="ZONE",
+        help="time zone of times that name none, such as UTC or Europe/Berlin; without it such times are refused",
+    )  # fmt: skip
+    parser.add_argument(
+        "--time-is", choices=("start", "end"), default="start",
+        help="whether a time is the start of its bar, as in nearly all sources, or its end (start)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--calendar", metavar="NAME",
+        help="when the market is open: 24/7, forex, or a name of exchange_calendars, such as XNYS; closed hours are no "
+        "gaps (24/7)",
+    )  # fmt: skip
+    parser.add_argument("--timeframe", metavar="T", help="resample finer bars to this timeframe, such as 15m or 1h")
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
+        "--day-first", action="store_const", const=True, dest="day_first", help="01/02/2024 is in February"
+    )
+    order.add_argument(
+        "--month-first", action="store_const", const=False, dest="day_first", help="01/02/2024 is in January"
+    )
+    parser.add_argument("--date-format", metavar="F", help="format of times in text, such as '%%d.%%m.%%Y %%H:%%M'")
+    parser.add_argument("--decimal-comma", action="store_true", help="1,5 is one and a half")
+    parser.add_argument(
+        "--adjusted", action="store_true", help="scale prices so that the close is the column of adjusted closes"
+    )
+    parser.add_argument(
+        "--tech-names", metavar="LIST", help="names of the columns per symbol of tech_array, separated by commas"
+    )
+
+
+def out_argument(parser: argparse.ArgumentParser) -> None:
+    """Where the result is written."""
+    parser.add_argument("--out", required=True, metavar="FILE", help="the file to write, such as data/crypto.parquet")
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """The names in a list that is separated by commas."""
+    names = None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    if names == []:
+        raise OptionError(f"{text!r} names nothing: give names separated by commas")
+    return names
+
+
+def source_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `ImportOptions` that were given."""
+    names = ("timezone", "time_is", "calendar", "timeframe", "day_first", "date_format", "decimal_comma", "adjusted")
+    lists = {"symbols": names_of(options.symbols), "tech_names": names_of(options.tech_names)}
+    return {name: getattr(options, name) for name in names} | lists
+
+
+def check_out(out: str, sources: list[str]) -> None:
+    """Refuse to write where something else would be lost."""
+    from rookery.data.stored_file import is_ours
+
+    check_file(out)
+    path = Path(out)
+    if path.exists() and not is_ours(path):
+        same = any(Path(source).exists() and path.samefile(source) for source in sources)
+        what = "is the source itself" if same else "exists and is no data file of rookery"
+        raise OptionError(f"--out {out}: this {what}; choose another name")
+
+
+def print_dataset(data: Dataset, as_json: bool, notes: list[str]) -> None:
+    """What the bars hold; notes go to standard error."""
+    from rookery import printing
+    from rookery.data.summary import summary
+
+    facts = summary(data)
+    if as_json:
+        printing.emit_json(facts | {"notes": notes})
+        return
+    for note in notes:
+        say(note)
+    _print_summary(facts)
+
+
+def _print_summary(facts: dict[str, Any]) -> None:
+    from rookery import printing
+
+    out = printing.console()
+    one = ", one price per row" if facts["one_price"] else ""
+    title = f"{facts['place']}: bars of {facts['timeframe']}, calendar {facts['calendar']}{one}"
+    table = printing.table(title, "symbol", "bars>", "first complete", "last complete", "gaps>", "missing bars>")
+    for row in facts["symbols"]:
+        table.add_row(
+            row["symbol"], f"{row['bars']:,}", row["first"], row["last"], f"{row['gaps']:,}", f"{row['missing']:,}"
+        )
+    printing.print_table(out, table)
+    out.print(f"columns: {', '.join(facts['columns'])}", soft_wrap=True)
+    out.print(f"hash: {facts['hash']}", soft_wrap=True)
+    for entry in facts["history"]:
+        more = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("command", "source"))
+        out.print(
+            f"history: {entry.get('command')} (from {entry.get('source')}{', ' if more else ''}{more})", soft_wrap=True
+        )
+
+
+def print_problems(found: list[Any], place: str, errors: int, as_json: bool) -> None:
+    """Every problem in a line."""
+    from rookery import printing
+    from rookery.data.summary import problem_values
+
+    if as_json:
+        values = [problem_values(problem) for problem in found]
+        printing.emit_json({"place": place, "ok": errors == 0, "errors": errors, "problems": values})
+        return
+    out = printing.console()
+    for problem in found:
+        out.print(f"{problem.severity}: {problem}", soft_wrap=True)
+    out.print(f"{place}: {errors} errors, {len(found) - errors} notes", soft_wrap=True)

@@ -17,12 +17,16 @@ from rookery.gate import allow_given
 from rookery.version import __version__
 
 GOOD, INTERRUPTED = 0, 130
-VERBS = (  # modules of this package, in the order of --help
-    "train_verb", "run_verbs", "dashboard_verb", "compare_verbs", "report_verb", "eval_verb", "backtest_verb",
-    "watch_verb", "export_verb", "import_sb3_verb", "minari_verbs", "league_verbs", "play_verb", "search_verb",
-    "study_verb", "deploy_verb", "serve_verb", "paper_verb", "schedule_verb", "data_verbs", "check_verbs",
-    "selftest_verb", "speed_verbs", "convert_verb",
-)  # fmt: skip
+COMMANDS = {  # in the order of --help: each is added by `add_COMMAND` of a module of this package
+    "train": "train_verb", "resume": "run_verbs", "runs": "run_verbs", "dashboard": "dashboard_verbs",
+    "compare": "run_verbs", "plot": "run_verbs", "report": "dashboard_verbs", "eval": "eval_verbs",
+    "backtest": "trading_verbs", "watch": "eval_verbs", "export": "exchange_verbs", "import-sb3": "exchange_verbs",
+    "dataset": "exchange_verbs", "clone": "exchange_verbs", "league": "game_verbs", "play": "game_verbs",
+    "search": "search_verbs", "study": "search_verbs", "deploy": "deploy_verbs", "serve": "deploy_verbs",
+    "paper": "trading_verbs", "schedule": "deploy_verbs", "data": "data_verbs", "check": "check_verbs",
+    "doctor": "check_verbs", "selftest": "machine_verbs", "tune": "machine_verbs", "profile": "machine_verbs",
+    "bench": "machine_verbs", "convert": "exchange_verbs",
+}  # fmt: skip
 
 
 def run() -> NoReturn:
@@ -63,8 +67,8 @@ def _allow(words: Sequence[str]) -> None:
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
-    """The parser of the complete command line; if a module has the name of a command, of that one alone: the others
-    take a third of the time until it starts."""
+    """The parser of the complete command line; if `command` is a command, of that one alone: the others take a third of
+    the time until it starts."""
     parser = Parser(
         prog="rookery",
         description="Trains reinforcement-learning agents in many environments at once, as fast as the machine allows.",
@@ -74,10 +78,10 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     if command == "--version":
         return parser
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
-    own = f"{command}_verb"
-    for name in [own] if own in VERBS else VERBS:
-        import_module(f"rookery.cli.{name}").add_commands(commands)
-    if own in VERBS:
+    for name in [command] if command in COMMANDS else COMMANDS:
+        module = import_module(f"rookery.cli.{COMMANDS[name]}")
+        getattr(module, f"add_{name.replace('-', '_')}")(commands)
+    if command in COMMANDS:
         return parser
     from rookery.worlds import registry
     from rookery.worlds.world_spec import load_object

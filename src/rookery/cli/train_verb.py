@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli import seeds
-from rookery.cli.arguments import check_cluster_flags, config_value, no_panel_argument, set_argument
+from rookery.cli.arguments import (
+    LOADING,
+    check_cluster_flags,
+    config_value,
+    finish_run,
+    no_panel_argument,
+    set_argument,
+    stdout_to_stderr,
+)
 from rookery.cli.parser import Commands, add_command
-from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile, say, silent
+from rookery.errors import OptionError
 from rookery.kernel.gpu_driver import open_context_early
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -89,8 +98,7 @@ EXAMPLES = (
 )
 
 
-def add_commands(commands: Commands) -> None:
-    """Add it to the parser."""
+def add_train(commands: Commands) -> None:
     parser = add_command(
         commands, "train", _train, "train an agent",
         "The only argument that is needed is a world. The default learner depends on its action space. For some worlds "
@@ -115,7 +123,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         for names, key, metavar in flags:
             add_flag(groups[title], names, key, metavar)
     _add_switches(groups)
-    seeds.add_arguments(groups["the run"])
+    add_seed_arguments(groups["the run"])
     more = parser.add_argument_group("everything else")
     set_argument(
         more,
@@ -239,9 +247,9 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callable[[], None]) -> int:
-    if seeds.wanted(options):
+    if wants_several_seeds(options):
         tell_address()
-        return seeds.train_with_seeds(config, options)
+        return train_with_seeds(config, options)
     early = config.start_method != "fork"  # a fork beside a thread that opens a GPU would be asking for trouble
     if early:
         open_context_early(config.device)
@@ -286,3 +294,47 @@ def _print_config() -> int:
         value = f"{name} = {default}" if default else f"# {name} ="
         print(f"# {sentence}\n# Valid: {valid}.\n{value}\n")
     return 0
+
+
+def add_seed_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add `--seeds` and `--jobs`."""
+    group.add_argument(
+        "--seeds", metavar="N|A,B,...",
+        help="train with N seeds, counted from --seed, or with the seeds A,B,...: one run for each seed, and a summary "
+        "of all. The same command again resumes runs that have not finished, and does not repeat those that have",
+    )  # fmt: skip
+    group.add_argument(
+        "--jobs", type=int, metavar="N", help="with --seeds: how many runs at a time (chosen by cores and backend)"
+    )
+
+
+def wants_several_seeds(options: argparse.Namespace) -> bool:
+    """Whether several seeds are to be trained."""
+    if options.seeds is None and options.jobs is not None:
+        raise OptionError("--jobs says how many of --seeds are trained at a time, and --seeds is not given")
+    return options.seeds is not None
+
+
+def train_with_seeds(config: RunConfig, options: argparse.Namespace) -> int:
+    """Train all seeds, and print the summary. Returns the exit status."""
+    from rookery import printing
+    from rookery.training.seeds.seed_list import seed_list
+    from rookery.training.seeds.train_seeds import print_result, train_seeds
+
+    seeds = seed_list(options.seeds, config.seed)
+    if "," in options.seeds and "seed" in config.model_fields_set:
+        raise OptionError(
+            f"--seeds {options.seeds} lists the seeds, so that `seed` = {config.seed} has no use: omit it"
+        )
+    with stdout_to_stderr(options.json):
+        result = train_seeds(config, seeds, options.jobs)
+    if options.json:
+        printing.emit_json(result.as_json())
+    elif config.monitor.verbose:
+        print_result(result, _command())
+    return result.exit_code
+
+
+def _command() -> str:
+    """The command that the user has typed."""
+    return shlex.join(["rookery", *sys.argv[1:]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rookery import printing
 from rookery.errors import WorldError
 
 
@@ -35,6 +34,8 @@ class WorldReport:
         return {**asdict(self), "ok": self.ok}
 
     def __str__(self) -> str:
+        from rookery import printing  # rich, which the command line's help does without
+
         count = len(self.problems)
         verdict = "no problems" if not count else "1 problem" if count == 1 else f"{count} problems"
         lines = [f"{self.world}: {verdict} in {self.steps} steps"]

@@ -1,4 +1,4 @@
-"""The command `league`: the ratings of a run's agents, and tournaments between them."""
+"""The commands `play` and `league`: play a game, or act in a world by the keyboard; ratings and tournaments."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rookery.cli.parser import Commands, add_command
 from rookery.errors import MissingExtra, OptionError
 from rookery.training import check_installed
 from rookery.worlds import registry
+from rookery.worlds.world_spec import PlayableGame, load_object
 
 if TYPE_CHECKING:
     from rookery.training.league.league_files import StoredLeague
@@ -21,11 +22,78 @@ if TYPE_CHECKING:
     from rookery.training.league.tournament_report import TournamentReport
     from rookery.training.storage.run_dir import RunDir
 
+
+def _games() -> dict[str, PlayableGame]:
+    return {spec.name: spec.game for spec in registry.specs() if spec.game is not None}
+
+
+def add_play(commands: Commands) -> None:
+    games = _games()
+    keys = " ".join(game.keys if len(games) == 1 else f"{name}: {game.keys}" for name, game in games.items())
+    modes = list(dict.fromkeys(mode for game in games.values() for mode in game.modes))
+    parser = add_command(
+        commands, "play", _play, "play a game yourself, or watch others play",
+        "Opens a window. A player is human, a script (weak or strong), agent (the one that comes with rookery), a run, "
+        f"a checkpoint's folder, or your own agent with act(obs), such as my_agent.py:Agent. {keys} In any other "
+        "world whose action is a vector of numbers, you act by the keyboard: a column of letters for each number; "
+        "where it is one of at most ten choices, by the digits.",
+        f"rookery play {next(iter(games))} --opponent weak",
+    )  # fmt: skip
+    parser.add_argument(
+        "world", metavar="WORLD", help=f"a game ({' or '.join(games)}), or a world as `rookery train` takes it"
+    )
+    parser.add_argument("--player", metavar="WHO", help="the left player (human)")
+    parser.add_argument("--opponent", metavar="WHO", help="the right player (agent)")
+    runs_dir_argument(parser)
+    parser.add_argument(
+        "--mode", choices=modes, help=f"what is played: {', '.join(modes)} ({modes[0]})",
+    )  # fmt: skip
+    parser.add_argument("--fps", type=int, metavar="N", help="steps per second; fewer are easier (the world's own)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the games (random)")
+    parser.add_argument("--games", type=int, metavar="N", help="stop after this many games (play until Esc)")
+    parser.add_argument("--record", metavar="FILE", help="write the last 30 seconds to a .gif file")
+
+
+def _play(options: argparse.Namespace) -> int:
+    from rookery import printing
+
+    check_seed(options.seed)
+    tally = _play_game(options) if options.world in _games() else _play_by_hand(options)
+    if options.json:
+        printing.emit_json(tally.as_json())
+    else:
+        print(tally)
+    return 0
+
+
+def _play_game(options: argparse.Namespace) -> Any:
+    from rookery.training.players.numpy_opponents import find_opponent
+
+    game = _games()[options.world]
+    player, opponent = (
+        who if who in game.players else find_opponent(who, options.runs_dir, registry.get(options.world))
+        for who in (options.player or "human", options.opponent or "agent")
+    )
+    play = load_object(game.function)
+    return play(
+        player, opponent, options.mode or game.modes[0], options.fps or 50, options.seed, options.games, options.record
+    )
+
+
+def _play_by_hand(options: argparse.Namespace) -> Any:
+    from rookery.training.resolve.world_choice import find
+    from rookery.training.show.by_hand import play_by_hand
+
+    for name in ("player", "opponent", "mode"):
+        if getattr(options, name) is not None:
+            raise OptionError(f"{options.world} is played alone: --{name} is for {' and '.join(_games())}")
+    return play_by_hand(find(options.world), options.fps, options.seed, options.games, options.record)
+
+
 USUAL_GAMES = 50
 
 
-def add_commands(commands: Commands) -> None:
-    """Add it to the parser."""
+def add_league(commands: Commands) -> None:
     parser = add_command(
         commands, "league", _league, "show the league of a run, or play a tournament between its agents",
         "Without --games it prints the ratings that training gave to the agents in the run's archive. With --games "
@@ -55,7 +123,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _league(options: argparse.Namespace) -> int:
-    _check(options)
+    _check_league(options)
     from rookery import printing
     from rookery.training.league.league_files import stored_league
     from rookery.training.league.tournament_report import last_report
@@ -69,15 +137,15 @@ def _league(options: argparse.Namespace) -> int:
         _refuse_empty(runs, stored, report)
     else:
         report = _play_tournament(options, runs)
-    plot = _draw(options.plot, runs[0], stored, report)
+    plot = _draw_league(options.plot, runs[0], stored, report)
     if options.json:
         printing.emit_json(_as_json(stored, report, plot))
     else:
-        _print(stored, report, plot)
+        _print_league(stored, report, plot)
     return 0
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check_league(options: argparse.Namespace) -> None:
     """Refuse before the games what would fail after them."""
     if options.games is not None:
         from rookery.engine.settings import positive_int
@@ -103,7 +171,7 @@ def _play_tournament(options: argparse.Namespace, runs: list[RunDir]) -> Tournam
     tournament = enter_tournament(
         runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust
     )
-    with _players_place(options) as play, _progress_bar() as progress:
+    with _players_place(options) as play, _games_bar() as progress:
         return tournament.hold(play, progress)
 
 
@@ -117,7 +185,7 @@ def _players_place(options: argparse.Namespace) -> contextlib.AbstractContextMan
 
 
 @contextlib.contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None]]:
+def _games_bar() -> Iterator[Callable[[int, int], None]]:
     """Progress on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -140,7 +208,9 @@ def _refuse_empty(runs: list[RunDir], stored: list[StoredLeague], report: Tourna
         )
 
 
-def _draw(wish: str | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None) -> Path | None:
+def _draw_league(
+    wish: str | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None
+) -> Path | None:
     """Draw the plot. It may fail only if it was asked for."""
     from rookery.console import say
     from rookery.files import own_folder
@@ -166,7 +236,7 @@ def _as_json(stored: list[StoredLeague], report: TournamentReport | None, plot: 
     }
 
 
-def _print(stored: list[StoredLeague], report: TournamentReport | None, plot: Path | None) -> None:
+def _print_league(stored: list[StoredLeague], report: TournamentReport | None, plot: Path | None) -> None:
     from rookery.training.league.league_table import print_report, print_stored, stored_rows
 
     for league in stored:

@@ -1,4 +1,4 @@
-"""The command `dashboard`: runs, studies and playing agents in a browser."""
+"""The commands `dashboard` and `report`: runs, studies and playing agents in a browser, or as one file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rookery.cli.arguments import check_file, print_path, runs_dir_argument
 from rookery.cli.parser import Commands, add_command
-from rookery.console import say
-from rookery.errors import OptionError
+from rookery.console import meanwhile, say
+from rookery.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
     from rookery.web.dashboard_server import DashboardServer
@@ -20,8 +23,7 @@ if TYPE_CHECKING:
 END_SECONDS = 0.5  # for threads that still read
 
 
-def add_commands(commands: Commands) -> None:
-    """Add it to the parser."""
+def add_dashboard(commands: Commands) -> None:
     parser = add_command(
         commands, "dashboard", _dashboard, "show runs, studies and playing agents in a browser",
         "It reads the files that runs write, and shows them as they grow. Nothing is uploaded. "
@@ -121,3 +123,39 @@ def _open(url: str) -> None:
 
     if not webbrowser.open(url):
         say(f"no browser could be opened: open {url} yourself")
+
+
+def add_report(commands: Commands) -> None:
+    parser = add_command(
+        commands, "report", _report, "write the dashboard's pages of runs to one HTML file, to send to someone",
+        "The file needs neither rookery nor a network: curves, bands over seeds, evaluations, where time went, "
+        "episodes, settings, notes and backtests are in it. Videos and checkpoints are not.",
+        "rookery report first second --html comparison.html",
+    )  # fmt: skip
+    parser.add_argument("names", metavar="RUN", nargs="+", help="names of runs, their folders, or latest")
+    parser.add_argument("--html", metavar="FILE", default="report.html", help="the file to write (report.html)")
+    runs_dir_argument(parser)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from rookery.training.storage.run_dir import RunDir
+
+    file = Path(options.html)
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise OptionError(f"--html should end in .html, got {options.html}")
+    check_file(options.html)
+    found = [RunDir.find(name, Path(options.runs_dir)) for name in options.names]
+    runs = list({run.path.resolve(): None for run in found})
+    with meanwhile("reading runs ..."):
+        _writer()(runs, file)
+    return print_path(file, options.json)
+
+
+def _writer() -> Callable[[Sequence[Path], Path], int]:
+    try:
+        from rookery.web.html_report import write_report
+    except ImportError as error:
+        raise MissingExtra(
+            f"a report is made of the dashboard's pages, for which {error.name} is missing: pip install 'rookery[web]'"
+        ) from None
+    return write_report

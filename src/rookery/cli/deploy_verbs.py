@@ -1,28 +1,39 @@
-"""The command `deploy`: promote agents to a registry, go back to the one before, and show the registry."""
+"""The commands that put agents to use: `deploy` to a registry, `serve` over HTTP, `schedule` both every day."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import check_positive, runs_dir_argument, trust_argument
+from rookery.cli.arguments import (
+    LOADING,
+    best_argument,
+    check_positive,
+    runs_dir_argument,
+    set_argument,
+    stdout_to_stderr,
+    trust_argument,
+)
 from rookery.cli.parser import Commands, add_command
-from rookery.cli.stored_run import LOADING, stdout_to_stderr
-from rookery.console import meanwhile
+from rookery.console import meanwhile, say
 from rookery.errors import OptionError
 from rookery.training import check_installed
 
 if TYPE_CHECKING:
     from rookery.deploy.promotion import Deployment
     from rookery.deploy.registry import Registry
+    from rookery.deploy.schedule import Plan
 
 SHOWN = 5  # entries of the log
 REFUSED = 1  # the exit status if the gate does not hold
 
 
-def add_commands(commands: Commands) -> None:
-    """Add it to the parser."""
+def add_deploy(commands: Commands) -> None:
     parser = add_command(
         commands, "deploy", _deploy, "put the best agent of a study or run to use, if it is better than the one in use",
         "Takes the best verified trial of a study, or a run, compares it with the champion of a registry on data that "
@@ -176,3 +187,127 @@ def _print(options: argparse.Namespace, registry: Registry, text: str) -> int:
         change = f" {entry['from']} -> {entry['to']}" if "to" in entry else ""
         print(f"{entry['time']}  {entry['what']}{change}  by {entry['who']}")
     return 0
+
+
+def add_serve(commands: Commands) -> None:
+    parser = add_command(
+        commands, "serve", _serve, "answer requests for actions over HTTP",
+        "POST /act takes observations and returns actions; GET /health and /version tell about the server. The agent "
+        "is the champion of a registry, and a newly promoted one takes over without a restart. The token is read from "
+        "the environment variable ROOKERY_SERVE_TOKEN; it is needed for any --host but this machine's own.",
+        "rookery serve agents/ --port 8000",
+    )  # fmt: skip
+    parser.add_argument(
+        "name", metavar="DIR", help="the folder of a registry; or the name of a run, its folder, or a saved agent"
+    )
+    runs_dir_argument(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="the port to listen on; 0 is any free one (8000)")
+    parser.add_argument(
+        "--allow-host", action="append", metavar="NAME[:PORT]",
+        help="another name by which clients reach it, through a proxy or a tunnel; may be given several times",
+    )  # fmt: skip
+    parser.add_argument("--device", default="cpu", help="where the agent computes: cpu or cuda (cpu)")
+    parser.add_argument(
+        "--max-waiting", type=int, default=1024, metavar="N",
+        help="requests that may wait at the same time; further ones are refused with status 503 (1024)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-body", type=int, default=16, metavar="MB", help="the largest body of a request, in MB (16)"
+    )
+    best_argument(parser)
+    trust_argument(parser)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    check_positive(options, "max_waiting", "max_body")
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.deploy.serving.server import AgentServer
+    server = AgentServer(
+        options.name, host=options.host, port=options.port, runs_dir=options.runs_dir, best=options.best,
+        device=options.device, trust=options.trust, most_waiting=options.max_waiting,
+        most_body_bytes=options.max_body << 20, allow_hosts=options.allow_host or (),
+    )  # fmt: skip
+    if options.json:
+        print(json.dumps({"url": server.url, "version": server.version, "pid": os.getpid()}), flush=True)
+    else:
+        say(f"version {server.version} of {options.name} answers at {server.url}; Ctrl-C ends it")
+    server.run()
+    return 0
+
+
+FAILED = 1  # the exit status if a step of the last period has failed
+NAME = re.compile(r"[^A-Za-z0-9_.+=,@-]+")
+
+
+def add_schedule(commands: Commands) -> None:
+    parser = add_command(
+        commands, "schedule", _schedule, "update data, search again and promote what is better, every day",
+        "Runs `rookery data update`, `rookery search` and `rookery deploy` one after the other. The study of a period "
+        "is called NAME-DATE. A step that fails is tried three times, then an alert is sent. After a restart, what "
+        "was finished in the same period is not repeated.",
+        "rookery schedule crypto.toml --to agents/crypto --data data/5m --every 24h",
+    )  # fmt: skip
+    parser.add_argument("config", metavar="CONFIG", help="what to search: a config file or a world, as for `search`")
+    parser.add_argument("--to", metavar="DIR", required=True, help="the folder of the registry")
+    parser.add_argument("--data", metavar="PATH", help="the file or folder of bars to update first")
+    parser.add_argument("--every", default="24h", metavar="TIME", help="length of a period, such as 24h or 7d (24h)")
+    parser.add_argument("--at", default="00:00", metavar="HH:MM", help="when a period begins, in UTC (00:00)")
+    parser.add_argument("--once", action="store_true", help="do what is left of this period, and end: for timers")
+    parser.add_argument("--study-name", metavar="NAME", help="the beginning of the studies' names (that of the config)")
+    parser.add_argument("--studies-dir", metavar="DIR", help="the folder that holds the studies (studies)")
+    parser.add_argument("--margin", type=float, metavar="M", help="as for `rookery deploy`")
+    set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
+    trust_argument(parser)
+
+
+def _schedule(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.deploy.schedule import ATTEMPTS, Schedule
+
+    schedule = Schedule(_plan(options), attempts=1 if options.once else ATTEMPTS)
+    before = {name: signal.signal(name, lambda *_: schedule.stop()) for name in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        state = schedule.run(options.once)
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+    if options.json:
+        printing.emit_json(state)
+    return FAILED if any(step["state"] != "finished" for step in state["steps"].values()) else 0
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    """What is asked for. The configuration is checked now, and not when the first search begins at night."""
+    from rookery.config import user_config
+    from rookery.config.search_schema import seconds_in
+    from rookery.deploy.schedule import Plan
+
+    config = user_config(options.config, options.set)
+    if options.data is not None and not Path(options.data).exists():
+        raise OptionError(f"--data {options.data}: there is no such file or folder; `rookery data fetch` makes one")
+    try:
+        every = float(seconds_in(options.every))
+    except ValueError as error:
+        raise OptionError(f"--every: {error}") from None
+    name = options.study_name or config.search.study_name or NAME.sub("-", Path(options.config).stem).strip("-.")
+    margin = () if options.margin is None else ("--margin", str(options.margin))
+    return Plan(
+        name=name, config=options.config, registry=options.to, data=options.data, every=every, at=_seconds(options.at),
+        studies_dir=options.studies_dir or config.search.studies_dir,
+        search=tuple(word for change in options.set for word in ("--set", change)),
+        deploy=(*margin, *(("--trust",) if options.trust else ())),
+    )  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    """Seconds after midnight.
+
+    >>> _seconds("02:30")
+    9000.0
+    """
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text)
+    if found is None:
+        raise OptionError(f"--at should be a time of day such as 02:30, got {text!r}")
+    return 3600.0 * int(found[1]) + 60.0 * int(found[2])

@@ -1,24 +1,25 @@
-"""The commands that measure speed: bench, tune, profile."""
+"""The commands that try this machine: `bench`, `tune` and `profile` measure speed, `selftest` checks promises."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import check_file, env_arguments, env_options, named_env, world_name
 from rookery.cli.parser import Commands, add_command
+from rookery.console import meanwhile
 
-
-def add_commands(commands: Commands) -> None:
-    """Add them to the parser."""
-    for add in (_add_tune, _add_profile, _add_bench):
-        add(commands)
+if TYPE_CHECKING:
+    from rookery.training.selftest.outcome import CheckOutcome
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip() and word.strip() != "none")
 
 
-def _add_bench(commands: Commands) -> None:
+def add_bench(commands: Commands) -> None:
     parser = add_command(
         commands, "bench", _bench, "compare the speed of rookery with that of other libraries",
         "All libraries run the same env with the same random actions, in turns of a fraction of a second, so that "
@@ -67,7 +68,7 @@ def _bench(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_tune(commands: Commands) -> None:
+def add_tune(commands: Commands) -> None:
     parser = add_command(
         commands, "tune", _tune, "find the best number of envs and workers",
         "Measures the serial backend and worker processes with several numbers of envs, and prints the call to copy: "
@@ -92,7 +93,7 @@ def _tune(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_profile(commands: Commands) -> None:
+def add_profile(commands: Commands) -> None:
     parser = add_command(
         commands, "profile", _profile, "show which functions of an env take the time",
         "Profiles the steps and the resets of one env, then measures the speed with more workers, and says what to "
@@ -115,3 +116,39 @@ def _profile(options: argparse.Namespace) -> int:
     else:
         profile.print_report(result)
     return 0
+
+
+def add_selftest(commands: Commands) -> None:
+    add_command(
+        commands, "selftest", _selftest, "train, kill, resume and compare, to see that rookery works on this machine",
+        "Takes about a minute, and leaves nothing behind. It checks the compiled code, worker processes, a small "
+        "training run, SIGKILL of a worker and of a whole run, an exact resume, and the GPU if there is one. The exit "
+        "status is 1 if a check fails. `rookery doctor` describes the machine without training.",
+        "rookery selftest --json",
+    )  # fmt: skip
+
+
+def _selftest(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.training.selftest.selftest import run_selftest
+
+    started = time.perf_counter()
+    with meanwhile("checking; this takes about a minute"):
+        report = run_selftest(_print_nothing if options.json else _print_outcome)
+    if options.json:
+        printing.emit_json(report.as_json())
+    else:
+        result = "passed" if report.ok else "FAILED"
+        print(f"selftest {result}: {len(report.outcomes)} checks in {time.perf_counter() - started:.0f} s")
+        if report.kept is not None:
+            print(f"the runs are kept in {report.kept}, with the output of the last one in output.log")
+    return 0 if report.ok else 1
+
+
+def _print_nothing(outcome: CheckOutcome) -> None:
+    """With --json, the result is printed at the end."""
+
+
+def _print_outcome(outcome: CheckOutcome) -> None:
+    print(f"{outcome.state:<8} {outcome.seconds:5.1f} s  {outcome.subject}: {outcome.text}")
+    sys.stdout.flush()

@@ -1,0 +1,271 @@
+"""The commands that exchange agents, episodes and settings with other programs: `export`, `import-sb3`, `dataset`,
+`clone`, `convert`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rookery.cli.arguments import (
+    LOADING,
+    WORLD_HELP,
+    best_argument,
+    check_file,
+    check_positive,
+    check_seed,
+    find_run,
+    find_run_or_shipped,
+    print_path,
+    run_arguments,
+    shipped_help,
+    stdout_to_stderr,
+    trust_argument,
+)
+from rookery.cli.parser import Commands, add_command
+from rookery.console import meanwhile, say
+from rookery.errors import OptionError
+from rookery.training import check_installed
+
+if TYPE_CHECKING:
+    from rookery.training.storage.run_dir import RunDir
+
+
+def add_export(commands: Commands) -> None:
+    parser = add_command(
+        commands, "export", _export, "write a trained agent to a file for other programs",
+        "The file includes the normalisation of observations and the action masks. Its actions are compared with those "
+        "of the agent before the command ends.",
+        "rookery export latest --standalone agent.py",
+    )  # fmt: skip
+    run_arguments(parser, f"; or {shipped_help()}, with --standalone")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--onnx", nargs="?", const="", metavar="FILE",
+        help="write ONNX, to this file (policy.onnx in the run's folder); this is the default format",
+    )  # fmt: skip
+    formats.add_argument(
+        "--standalone", nargs="?", const="", metavar="FILE",
+        help="write one Python file with a class Agent that needs only NumPy (agent.py in the run's folder; for "
+        "an agent that comes with rookery: NAME_agent.py in the current folder)",
+    )  # fmt: skip
+    formats.add_argument(
+        "--sb3", nargs="?", const="", metavar="FILE",
+        help="write a model that Stable-Baselines3 loads (sb3_model.zip in the run's folder)",
+    )  # fmt: skip
+    formats.add_argument(
+        "--card", nargs="?", const="", metavar="FILE",
+        help="write an agent card in Markdown, as Hugging Face shows it (README.md in the run's folder)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    best_argument(parser)
+    trust_argument(parser)
+
+
+def _export(options: argparse.Namespace) -> int:
+    if file := options.onnx or options.standalone or options.sb3 or options.card:
+        check_file(file)
+    found = find_run_or_shipped(options)
+    if options.standalone is not None:
+        path = _export_standalone(found, options)
+    elif found is None:
+        raise OptionError(f"the agent {options.name} that comes with rookery can only be exported with --standalone")
+    elif options.sb3 is not None:
+        path = _export_sb3(found, options)
+    elif options.card is not None:
+        path = _export_card(found, options)
+    else:
+        path = _export_onnx(found, options)
+    return print_path(path, options.json)
+
+
+def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
+    check_installed()
+    say(f"exporting {found.name} to ONNX, which takes some seconds")
+    with meanwhile(LOADING):
+        from rookery.training.export.onnx_file import export_onnx
+
+    trusted = {"trust": True} if options.trust else {}
+    with stdout_to_stderr(options.json):
+        return export_onnx(
+            str(found.path),
+            options.runs_dir,
+            out=options.onnx or None,
+            best=options.best,
+            **_overwriting(options),
+            **trusted,
+        )
+
+
+def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.export.standalone_file import export_standalone
+
+    run = options.name if found is None else str(found.path)
+    with stdout_to_stderr(options.json):
+        return export_standalone(
+            run, options.runs_dir, out=options.standalone or None, best=options.best, **_overwriting(options)
+        )
+
+
+def _export_sb3(found: RunDir, options: argparse.Namespace) -> Path:
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.export.sb3_file import export_sb3
+
+    trusted = {"trust": True} if options.trust else {}
+    with stdout_to_stderr(options.json):
+        path, *others = export_sb3(
+            str(found.path), options.runs_dir, options.sb3 or None, options.best, **_overwriting(options), **trusted
+        )
+    for other in others:
+        say(f"{other} has the normalisation of observations: VecNormalize.load({str(other)!r}, vec_env)")
+    return path
+
+
+def _export_card(found: RunDir, options: argparse.Namespace) -> Path:
+    from rookery.training.export.agent_card import export_card
+
+    return export_card(found, options.card or None, **_overwriting(options))
+
+
+def _overwriting(options: argparse.Namespace) -> dict[str, bool]:
+    return {"overwrite": True} if options.force else {}
+
+
+def add_import_sb3(commands: Commands) -> None:
+    parser = add_command(
+        commands, "import-sb3", _import, "make an agent from a model of Stable-Baselines3",
+        "Reads the zip file of a PPO, SAC, DQN or TD3 model without unpickling anything in it. The agent's folder can "
+        "be loaded by rookery.load(), and is an opponent or the start of a run by its path.",
+        "rookery import-sb3 model.zip --output my_agent",
+    )  # fmt: skip
+    parser.add_argument("model", metavar="MODEL.ZIP", help="the file that model.save() wrote")
+    parser.add_argument(
+        "--env", metavar="ENV", help=f"the env it was trained in, if its spaces are asked for: {WORLD_HELP}"
+    )
+    parser.add_argument(
+        "--vecnormalize", metavar="FILE", help="an .npz or .json file with mean and var of its VecNormalize"
+    )
+    parser.add_argument("--output", metavar="DIR", help="the folder to write (the name of the model, without .zip)")
+    parser.add_argument("--force", action="store_true", help="replace an agent that is there")
+
+
+def _import(options: argparse.Namespace) -> int:
+    from rookery.training.storage.agent_folder import holds_agent
+
+    folder = Path(options.output or Path(options.model).stem)
+    if holds_agent(folder) and not options.force:
+        raise OptionError(f"{folder} holds an agent already; --force replaces it")
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.sb3_models.import_sb3 import import_sb3
+
+    found = import_sb3(options.model, options.env, options.vecnormalize)
+    path = found.agent.save(folder)
+    say(f"{options.model} is a {found.learner} agent: {found.agent.observation_space} -> {found.agent.action_space}")
+    for note in found.notes:
+        say(note)
+    return print_path(path, options.json)
+
+
+def add_dataset(commands: Commands) -> None:
+    parser = add_command(
+        commands, "dataset", _dataset, "write episodes of a trained agent as a Minari dataset",
+        "Plays complete episodes in one env. The dataset is in Minari's folder (MINARI_DATASETS_PATH).",
+        "rookery dataset latest cartpole/ppo-v0 --episodes 200",
+    )  # fmt: skip
+    run_arguments(parser)
+    parser.add_argument("dataset", metavar="DATASET", help="its name in Minari, such as cartpole/ppo-v0")
+    parser.add_argument("--episodes", type=int, default=100, help="how many episodes (100)")
+    parser.add_argument("--seed", type=int, help="of the first episode (as in the run's evaluations)")
+    best_argument(parser)
+    trust_argument(parser)
+
+
+def add_clone(commands: Commands) -> None:
+    parser = add_command(
+        commands, "clone", _clone, "train an agent to do what a Minari dataset shows",
+        "Behaviour cloning, for PPO. `rookery train ENV --from DIR` begins a run with the agent; its critic has "
+        "learned nothing.",
+        "rookery clone cartpole/ppo-v0 --output my_agent",
+    )  # fmt: skip
+    parser.add_argument("dataset", metavar="DATASET", help="its name in Minari's folder, such as cartpole/ppo-v0")
+    parser.add_argument("--output", metavar="DIR", required=True, help="the folder to write")
+    parser.add_argument("--epochs", type=int, default=20, help="how many times all steps are used (20)")
+    parser.add_argument("--seed", type=int, default=0, help="of the initial weights and the order of steps (0)")
+    parser.add_argument("--force", action="store_true", help="replace an agent that is there")
+
+
+def _dataset(options: argparse.Namespace) -> int:
+    check_positive(options, "episodes")
+    check_seed(options.seed)
+    found = find_run(options)
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.export.minari_dataset import write_dataset
+
+    made = write_dataset(
+        str(found.path), options.dataset, options.runs_dir, options.episodes, options.seed, options.best,
+        trust=options.trust,
+    )  # fmt: skip
+    say(f"{options.dataset} has {made.total_episodes} episodes with {made.total_steps:,} steps")
+    return print_path(Path(made.storage.data_path).parent, options.json)
+
+
+def _clone(options: argparse.Namespace) -> int:
+    from rookery.training.storage.agent_folder import holds_agent
+
+    check_positive(options, "epochs")
+    check_seed(options.seed)
+    folder = Path(options.output)
+    if holds_agent(folder) and not options.force:
+        raise OptionError(f"{folder} holds an agent already; --force replaces it")
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.run.behaviour_cloning import clone_dataset
+
+    found = clone_dataset(options.dataset, options.epochs, seed=options.seed)
+    same = "of the actions are the same" if found.agreement >= 0 else "is the mean error of actions"
+    figure = f"{found.agreement:.1%}" if found.agreement >= 0 else f"{-found.agreement:.4g}"
+    say(f"{found.steps:,} steps: {figure} {same}")
+    return print_path(found.agent.save(folder), options.json)
+
+
+def add_convert(commands: Commands) -> None:
+    parser = add_command(
+        commands, "convert", _convert, "translate a curriculum file of an older trainer to TOML, or back",
+        "`rookery train` accepts such JSON files as they are. TOML has more options, such as phases that end once "
+        "enough games are won. TOML is translated back to JSON if the JSON format has all of its options.",
+        "rookery convert curriculum_base.json curriculum.toml",
+    )  # fmt: skip
+    parser.add_argument("source", metavar="FILE", help="a config file (.json, .toml or .yaml)")
+    parser.add_argument(
+        "target", metavar="NEW_FILE", nargs="?", help="the file to write, .toml or .json (standard output)"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+
+
+def _convert(options: argparse.Namespace) -> int:
+    from rookery.config.convert import converted, target_format
+    from rookery.files import replace_file
+
+    source, target = Path(options.source), Path(options.target) if options.target else None
+    wanted = target_format(source, target)
+    if target is not None and os.path.lexists(target) and not options.force:
+        raise OptionError(f"{target} exists already; --force overwrites it")
+    text = converted(source, wanted)
+    if target is not None:
+        try:
+            replace_file(target, [text.encode()])
+        except OSError as error:
+            raise OptionError(f"{target} cannot be written ({error.strerror or error})") from None
+    if options.json:
+        from rookery import printing
+
+        printing.emit_json({"path": None if target is None else str(target), "text": text})
+    else:
+        print(text if target is None else target, end="" if target is None else "\n")
+    return 0
