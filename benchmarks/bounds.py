@@ -27,7 +27,7 @@ from kernel.trial_worlds import ConnectFour, DoublePendulum, Snake, portfolio
 from measure import in_turns, rate
 from rookery.engine.machine import usable_cores
 from rookery.kernel.failed_checks import is_checked
-from rookery.worlds.classic.cartpole import CartPole
+from rookery.worlds.classic import CartPole
 
 WORLDS: dict[str, Callable[[], Any]] = {
     "snake": Snake,

@@ -31,7 +31,7 @@ from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.learner import StepBatch, TensorFinals
 from rookery.learners.registry import PPOOptions
-from rookery.worlds.catch.game import Catch
+from rookery.worlds.catch import Catch
 
 ENVS, LENGTH = 1_024, 128
 OPTIONS: dict[str, Any] = {"epochs": 4, "minibatches": 4, "hidden": [], "activation": "relu", "learning_rate": 2.5e-4}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rookery.config import collect_config, read_config, resolve
-from rookery.config.curriculum_json import from_json, to_json
-from rookery.config.curriculum_json.names import AGENT_FIELDS
+from rookery.config.curriculum_agent import AGENT_FIELDS
+from rookery.config.curriculum_json import from_json
+from rookery.config.inputs import to_toml
 from rookery.errors import ConfigError
 from rookery.learners.registry import option_classes
 
@@ -344,10 +345,10 @@ def test_the_file_is_named_and_all_mistakes_are_told(tmp_path: Path) -> None:
     assert len(lines) == 4
 
 
-# --- the way back -------------------------------------------------------------------------------------------------
+# --- as TOML ------------------------------------------------------------------------------------------------------
 
 
-def test_there_and_back_is_the_same() -> None:
+def test_as_toml_it_is_the_same() -> None:
     """For everything at once that such a file can say."""
     shaped = phase(
         reward_shaping={"N": 7, "K": 9, "direction_start": 1},
@@ -370,63 +371,8 @@ def test_there_and_back_is_the_same() -> None:
     for learner in (dqn, sac, agent("DDQN_PER", tau=0.2), agent("SAC", alpha=0.1, learn_alpha=True), None):
         content = file(phase(), shaped, training=training, hyperparameters={"batch_size": 9}, agent=learner, seed=4)
         given = collect_config(content)
-        again = to_json(given)
-        assert resolve(collect_config(deepcopy(again))) == resolve(given)
-        assert set(again) - {"agent"} == {"curriculum", "hyperparameters", "training", "seed"}
-
-
-@pytest.mark.parametrize("every", [{"every": 50}, {"every": 50_000}, {"every_episodes": 5}, {"every_episodes": 50_000}])
-@pytest.mark.parametrize("section", ["evaluation", "checkpoints"])
-def test_distances_survive(section: str, every: dict[str, int]) -> None:
-    """By their old names where those would be understood alike, else beside them."""
-    given = collect_config({"world": "hockey", "learner": "sac", "phases": [{"episodes": 5}], section: every})
-    content = to_json(given)
-    assert getattr(resolve(collect_config(content)), section) == getattr(resolve(given), section)
-
-
-def test_a_configuration_of_today_can_become_one() -> None:
-    """If it says no more than one can."""
-    given = {
-        "world": "hockey", "learner": "sac", "learning_rate": 1e-3, "opponents": "strong", "league": {"size": 9},
-        "phases": [{"episodes": 5}, {"episodes": 6, "opponents": ["weak", "archive"], "shaping": {INFOS[1]: 3.0}}],
-    }  # fmt: skip
-    content = to_json(collect_config(given))
-    assert content["agent"]["type"] == "SAC" and content["league"] == {"size": 9}
-    one, two = content["curriculum"]["phases"]
-    assert one["opponent"] == {"type": "basic_strong"}
-    assert [part["type"] for part in two["opponent"]["opponents"]] == ["basic_weak", "archive"]
-    assert two["reward_shaping"]["TOUCH_START"] == two["reward_shaping"]["TOUCH_FINAL"] == 3.0
-    assert two["reward_shaping"]["CLOSENESS_FINAL"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        ({"learner": "ppo"}, ["`learner` = 'ppo'"]),
-        ({"learner": "sac", "dqn": {"tau": 0.5}}, ["the section `dqn`"]),
-        ({"learner": "dqn", "dqn": {"dueling": False, "double": False}}, ["`dqn.dueling` = False", "`dqn.double`"]),
-        ({"learner": "sac", "sac": {"updates_per_step": 0.5}}, ["`sac.updates_per_step`, unless"]),
-        ({"dqn": {"tau": 0.5}}, ["different options in `sac` and `dqn`"]),
-        ({"phases": []}, ["a run without `phases`"]),
-        ({"phases": [{"name": "a", "steps": 5}]}, ['phases[0] ("a"): `steps`', "without `episodes`"]),
-        ({"phases": [{"episodes": 5, "until": {"win_rate": 0.5}}]}, ["phases[0]: `until`"]),
-        ({"phases": [{"episodes": 5, "learner": {"gamma": 0.5}}]}, ["phases[0]: `learner`"]),
-        ({"phases": [{"episodes": 5, "shaping": {"other": 1.0}}]}, ["`shaping` by other"]),
-        (
-            {"phases": [{"episodes": 5, "shaping": {info: {"final": 1, "hold": len(info)} for info in INFOS}}]},
-            ["`hold` and `fall` that differ"],
-        ),
-        ({"phases": [{"episodes": 5, "options": {"one_starts": 1}}]}, ["the world's option `one_starts`"]),
-        ({"phases": [{"episodes": 5, "options": {"time_limit": n}} for n in (30, 40)]}, ["`time_limit`"]),
-    ],
-)
-def test_what_it_cannot_say_is_named(given: dict[str, Any], parts: list[str]) -> None:
-    """All of it, rather than left out."""
-    whole = collect_config({"world": "hockey", "phases": [{"episodes": 5}], **given})
-    with pytest.raises(ConfigError) as caught:
-        to_json(whole)
-    for part in parts:
-        assert part in str(caught.value)
+        for short in (False, True):
+            assert resolve(collect_config(tomllib.loads(to_toml(given, short)))) == resolve(given)
 
 
 def test_every_old_name_is_for_an_option_that_exists() -> None:

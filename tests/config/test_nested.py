@@ -9,7 +9,7 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.config import check, collect_config, resolve
-from rookery.config.curriculum_schema import Opponent, Phase
+from rookery.config.sections import Opponent, Phase
 from rookery.config.validation import check_phases
 from rookery.errors import ConfigError
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rookery.config import collect_changes, resumed_config
-from rookery.config.resume_rules import CHANGEABLE, CHANGEABLE_SECTIONS
+from rookery.config.inputs import CHANGEABLE, CHANGEABLE_SECTIONS
 from rookery.errors import ConfigError
 
 RECORDED: dict[str, Any] = {

@@ -6,7 +6,7 @@ import json
 import re
 
 from docs.pages import PAGES
-from rookery.worlds import gpu_recipes
+from rookery.worlds import known_recipes
 
 
 def test_recipes_of_a_gpu_are_listed():
@@ -17,8 +17,8 @@ def test_recipes_of_a_gpu_are_listed():
 def recipes() -> str:
     """The table, to be pasted."""
     rows = ["| world | learner | envs | steps | options |\n|---|---|---|---|---|\n"]
-    known = {name: by_learner for name, by_learner in gpu_recipes.RECIPES.items()}
-    for world, learners in {**known, "a kernel world without a recipe": {"ppo": gpu_recipes.USUAL}}.items():
+    known = {name: by_learner for name, by_learner in known_recipes.ON_GPU.items()}
+    for world, learners in {**known, "a kernel world without a recipe": {"ppo": known_recipes.USUAL_ON_GPU}}.items():
         for learner, recipe in learners.items():
             options = ", ".join(f"`{learner}.{key}={json.dumps(value)}`" for key, value in recipe[learner].items())
             rows.append(f"| {world} | {learner} | {recipe['num_envs']:,} | {recipe['steps']:,} | {options} |\n")

@@ -66,7 +66,7 @@ training = FewTimes()
 '''
 KERNEL_WORLDS = """
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.worlds.classic.cartpole import CartPole
+from rookery.worlds.classic import CartPole
 
 plain_env = KernelEnv(CartPole, plain=True)
 plain_env.reset(seed=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery.config.reading import YAML_NUMBER, read_config, read_file
-from rookery.config.search_schema import bytes_in, seconds_in
+from rookery.config.sections import bytes_in, seconds_in
 from rookery.errors import ConfigError, FileError
 from rookery.studies.space.constraints import Constraint
 from rookery.training.backtest.account_file import read_account

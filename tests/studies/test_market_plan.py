@@ -11,7 +11,7 @@ import pytest
 
 import rookery
 from rookery.config import RunConfig, build_config
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.storage import write
 from rookery.data.synth import synthesise

@@ -7,7 +7,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from rookery.config import build_config
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.studies.storage.trial_attributes import PARTS
 from rookery.studies.trials.pruning import PRUNED, make_pruner, pruning_callback, pruning_report
 from rookery.training.run.callbacks import callback_name

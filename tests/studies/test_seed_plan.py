@@ -8,7 +8,7 @@ import math
 import pytest
 
 from rookery.config import build_config
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.studies.trials.plans import metric_of, plan_for
 from rookery.studies.trials.seed_plan import SeedPlan
 from rookery.studies.trials.trial_plan import trial_name

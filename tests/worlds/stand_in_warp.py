@@ -14,9 +14,8 @@ import mujoco
 import numpy as np
 import torch
 
-from rookery.worlds.mujoco.array_fields import DATA_FIELDS
-from rookery.worlds.mujoco.warp_library import WarpLibrary
-from rookery.worlds.mujoco.warp_simulation import STATE_PARTS
+from rookery.worlds.mujoco.physics_memory import DATA_FIELDS
+from rookery.worlds.mujoco.warp_simulation import STATE_PARTS, WarpLibrary
 
 ONE_FOR_ALL = ("qpos_spring",)  # arrays of the model that each env cannot have of its own, here
 

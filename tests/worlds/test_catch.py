@@ -10,7 +10,7 @@ from rookery.engine.cuda import CudaEngine
 from rookery.engine.env_factory import resolve
 from rookery.engine.make_vec import make_vec
 from rookery.engine.settings import Settings, autoreset
-from rookery.worlds.catch.game import BALL, FLIGHT, FRAMES, LANDING, PADDLE, SIZE, SKY, Catch
+from rookery.worlds.catch import BALL, FLIGHT, FRAMES, LANDING, PADDLE, SIZE, SKY, Catch
 
 
 def place_of(picture: np.ndarray) -> tuple[int, int, int]:

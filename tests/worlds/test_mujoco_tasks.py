@@ -9,9 +9,9 @@ import pytest
 
 import rookery
 from rookery.training.resolve.world_choice import find
-from rookery.worlds.mujoco.mujoco_spec import MUJOCO, NAMES
+from rookery.worlds.built_in_worlds import MUJOCO, ROBOTS
 
-TASKS = sorted(NAMES)
+TASKS = sorted(ROBOTS)
 # NumPy adds these in other orders, and rounds once after a multiplication and an addition: np.linalg.norm, np.einsum.
 ROUNDED = {
     "Ant": ("distance_from_origin",),

@@ -281,7 +281,7 @@ def _schedule(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> Plan:
     """What is asked for. The configuration is checked now, and not when the first search begins at night."""
     from rookery.config import user_config
-    from rookery.config.search_schema import seconds_in
+    from rookery.config.sections import seconds_in
     from rookery.deploy.schedule import Plan
 
     config = user_config(options.config, options.set)

@@ -236,27 +236,26 @@ def _clone(options: argparse.Namespace) -> int:
 
 def add_convert(commands: Commands) -> None:
     parser = add_command(
-        commands, "convert", _convert, "translate a curriculum file of an older trainer to TOML, or back",
-        "`rookery train` accepts such JSON files as they are. TOML has more options, such as phases that end once "
-        "enough games are won. TOML is translated back to JSON if the JSON format has all of its options.",
+        commands, "convert", _convert, "translate a config file, such as a curriculum of an older trainer, to TOML",
+        "`rookery train` accepts JSON files of older trainers as they are. TOML has more options, such as phases that "
+        "end once enough games are won.",
         "rookery convert curriculum_base.json curriculum.toml",
     )  # fmt: skip
     parser.add_argument("source", metavar="FILE", help="a config file (.json, .toml or .yaml)")
-    parser.add_argument(
-        "target", metavar="NEW_FILE", nargs="?", help="the file to write, .toml or .json (standard output)"
-    )
+    parser.add_argument("target", metavar="NEW_FILE", nargs="?", help="the file to write, .toml (standard output)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def _convert(options: argparse.Namespace) -> int:
-    from rookery.config.convert import converted, target_format
+    from rookery.config.inputs import converted_to_toml
     from rookery.files import replace_file
 
     source, target = Path(options.source), Path(options.target) if options.target else None
-    wanted = target_format(source, target)
+    if target is not None and target.suffix.lower() != ".toml":
+        raise OptionError(f"{target}: the file name should end in .toml")
     if target is not None and os.path.lexists(target) and not options.force:
         raise OptionError(f"{target} exists already; --force overwrites it")
-    text = converted(source, wanted)
+    text = converted_to_toml(source)
     if target is not None:
         try:
             replace_file(target, [text.encode()])

@@ -12,7 +12,7 @@ from rookery.cluster.runner_pool import RunnerPool, RunnerTransport
 from rookery.cluster.trial_runner import SharedMark, TrialRunner
 from rookery.cluster.trial_supervisor import TrialSupervisor
 from rookery.config import RunConfig
-from rookery.config.cluster_schema import ClusterOptions
+from rookery.config.sections import ClusterOptions
 from rookery.console import say
 from rookery.files import own_folder, replace_file
 from rookery.studies.storage.study_folder import StudyFolder

@@ -21,7 +21,7 @@ from rookery.cluster.remote_evaluator import RemoteEvaluator
 from rookery.cluster.remote_step_collector import RemoteStepCollector
 from rookery.cluster.rollout_collector import RemoteRolloutCollector
 from rookery.cluster.transport import Transport
-from rookery.config.cluster_schema import leads
+from rookery.config.sections import leads
 from rookery.engine import seeding
 from rookery.errors import StateError
 from rookery.learners.learner import Learner, Tree

@@ -14,13 +14,12 @@ file, then `--set`, then flags or keywords). `collect_config` collects the last 
 
 from __future__ import annotations
 
-from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase
 from rookery.config.fields import fields_help
-from rookery.config.inputs import build_config, collect_changes, collect_config, user_config
+from rookery.config.inputs import build_config, collect_changes, collect_config, resumed_config, user_config
 from rookery.config.layers import merge, parse_override, parse_value, rename_old_keys
 from rookery.config.reading import is_config, read_config
-from rookery.config.resume_rules import resumed_config
 from rookery.config.schema import CheckpointOptions, EvaluationOptions, MonitorOptions, RunConfig
+from rookery.config.sections import LeagueOptions, Opponent, Phase
 from rookery.config.validation import check, resolve, with_recipe
 
 __all__ = [

@@ -13,11 +13,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from rookery.config.curriculum_schema import Opponent, Phase, Shaping, Until, Variant
 from rookery.config.fields import default_of, fields, valid_values
 from rookery.config.layers import OLD_NAMES
 from rookery.config.other_names import ANSWERS, known_names
 from rookery.config.schema import RunConfig
+from rookery.config.sections import Opponent, Phase, Shaping, Until, Variant
 from rookery.learners.registry import specs
 
 HEAD = """\

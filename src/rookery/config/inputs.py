@@ -1,20 +1,28 @@
-"""The values that the user gives: a file, overrides, keywords."""
+"""The values that the user gives: a file, overrides, keywords; what may change when a run is resumed; and how values
+are written as TOML."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
-from rookery.config.layers import merge, parse_override, rename_old_keys
-from rookery.config.reading import is_config, read_config, translated
+from pydantic import BaseModel
+
+from rookery.config.curriculum_json import is_curriculum
+from rookery.config.fields import fields, nested_model
+from rookery.config.layers import MISSING, check_size, look_up, merge, parse_override, rename_old_keys
+from rookery.config.reading import is_config, read_config, read_file, translated
 from rookery.config.schema import RunConfig
-from rookery.config.size_limits import check_size
+from rookery.config.sections import needs_cluster
 from rookery.config.translation import Translation
 from rookery.config.validation import check, names_learning_rate_twice, resolve, to_plain_types
 from rookery.console import say
 from rookery.errors import ConfigError
 from rookery.gate import allow, allow_given, reaches
+from rookery.learners.registry import option_classes
 
 
 def collect_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
@@ -118,3 +126,118 @@ def _current_names(part: Mapping[str, Any], where: str, translate: Translation) 
         return rename_old_keys(translate(part))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}" if where else str(error)) from None
+
+
+CHANGEABLE = ("steps", "episodes", "workers", "on_failure", "max_restarts", "bad_values", "on_out_of_memory", "devices")
+CHANGEABLE_SECTIONS = ("cluster", "evaluation", "checkpoints", "monitor")
+FIXED = "checkpoints.dir"  # the folder of the checkpoint that is resumed
+
+
+def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str, Any]) -> tuple[RunConfig, str]:
+    """The configuration of a resumed run, and a sentence about the changes; "" if there are none.
+
+    Args:
+        recorded: The configuration in the run's folder, as it is there or validated.
+        changes: The changes, from `collect_changes`. Any key may be given with its old value.
+
+    Raises:
+        ConfigError: A key may not change; the message names it and the keys that may.
+    """
+    before = build_config(recorded)
+    if not changes:
+        return before, ""
+    wanted = resolve({"world": before.world, **changes})  # alone: the combination is validated below
+    different = [key for key in fields() if look_up(changes, key) is not MISSING and _differs(key, before, wanted)]
+    for key in different:
+        if not _changeable(key):
+            raise ConfigError(_refusal(key, before.learner))
+    after = resolve(merge(before.model_dump(exclude_unset=True), changes))
+    unread = [key for key in different if key.startswith("cluster.") and key != "cluster.kind"]
+    if unread and after.cluster.kind == before.cluster.kind == "local":
+        raise needs_cluster(unread[0].partition(".")[2])
+    others = tuple(f"{name}." for name in option_classes() if name != before.learner)
+    shown = [_change_text(key, before, after) for key in different if not key.startswith(others)]
+    return after, f"resumed with {', '.join(shown)}" if shown else ""
+
+
+def _changeable(key: str) -> bool:
+    section, _, name = key.rpartition(".")
+    if section in option_classes():
+        return name in option_classes()[section].adjustable
+    return key in CHANGEABLE or (section in CHANGEABLE_SECTIONS and key != FIXED)
+
+
+def _differs(key: str, before: RunConfig, wanted: RunConfig) -> bool:
+    old, new = _value(before, key), _value(wanted, key)
+    return {**old, **new} != old if isinstance(old, dict) else new != old  # a table is merged into the old one
+
+
+def _value(config: RunConfig, key: str) -> Any:
+    value: Any = config
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _change_text(key: str, before: RunConfig, after: RunConfig) -> str:
+    old, new = (json.dumps(_value(config, key)).replace("null", "none") for config in (before, after))
+    return f"{key} = {new} ({old} before)"
+
+
+def _refusal(key: str, learner: str) -> str:
+    section = key.rpartition(".")[0]
+    start = f"`{key}` cannot change when a run is resumed; "
+    if section in option_classes():
+        return f"{start}of {section} these can: {', '.join(sorted(option_classes()[section].adjustable))}"
+    sections = ", ".join(f"{name}.*" for name in CHANGEABLE_SECTIONS)
+    return (
+        f"{start}these can: {', '.join(CHANGEABLE)}, {sections} (but not {FIXED}), and options of the learner such as "
+        f"{learner if learner in option_classes() else 'ppo'}.learning_rate"
+    )
+
+
+def converted_to_toml(source: Path) -> str:
+    """The same configuration as the text of a TOML file; a curriculum file of older trainers is translated.
+
+    Raises:
+        ConfigError: The file is invalid, or has a null that TOML has not.
+    """
+    short = is_curriculum(read_file(source))  # elsewhere, a default may be there to override a recipe
+    given = collect_config(source)  # errors of both name the file already
+    try:
+        return f"# Converted from {source.name} by `rookery convert`.\n{to_toml(given, short)}"
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+def to_toml(given: Mapping[str, Any], short: bool = False) -> str:
+    """The values as TOML, in the order of the schema. If `short`, without values that are defaults.
+
+    >>> print(to_toml({"dqn": {"tau": 1.0}, "world": "CartPole-v1", "name": None}), end="")
+    world = "CartPole-v1"
+    <BLANKLINE>
+    [dqn]
+    tau = 1.0
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(_without_nulls({key: given[key] for key in RunConfig.model_fields if key in given}, short))
+    except TypeError:
+        raise ConfigError("TOML has no null, which an option of the world has here") from None
+
+
+def _without_nulls(given: Mapping[str, Any], short: bool, model: type[BaseModel] = RunConfig) -> dict[str, Any]:
+    """None is written as "none" where it is not the default. If `short`, all defaults are omitted."""
+    found = {}
+    for key, value in given.items():
+        field = model.model_fields[key]
+        container, part = nested_model(field) or (None, None)
+        if part is not None and isinstance(value, Mapping) and container is None:
+            value = _without_nulls(value, short, part)
+        elif part is not None and isinstance(value, list):
+            value = [_without_nulls(item, short, part) if isinstance(item, Mapping) else item for item in value]
+        if value == field.get_default(call_default_factory=True) and (short or value is None):
+            continue
+        found[key] = "none" if value is None else value
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 
 from rookery import toml_reader
 from rookery.config.curriculum_json import from_grid, from_json, is_curriculum, is_grid
-from rookery.config.size_limits import DEEPEST, LONGEST_KEY, LONGEST_TEXT, MOST_VALUES, check_size
+from rookery.config.layers import DEEPEST, LONGEST_KEY, LONGEST_TEXT, MOST_VALUES, check_size
 from rookery.config.trading_config import from_trading, is_trading
 from rookery.console import printable, printable_lines
 from rookery.errors import ConfigError, MissingExtra

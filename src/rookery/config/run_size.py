@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from rookery.config.layers import LARGEST_AGENT
 from rookery.config.schema import RunConfig
-from rookery.config.size_limits import LARGEST_AGENT
 from rookery.console import size_text
 from rookery.errors import ConfigError, MemoryShortage
 from rookery.learners.learner_spec import ReplayOptions

@@ -6,10 +6,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
-from rookery.config.cluster_schema import ClusterOptions
-from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import (
+    ClusterOptions,
+    ConfigTable,
+    Count,
+    LeagueOptions,
+    Opponent,
+    Phase,
+    SearchOptions,
+    opponents_by_name,
+)
 from rookery.config.train_options import Backend
 from rookery.gate import Inside, Reaches
 from rookery.learners.registry import option_classes, specs

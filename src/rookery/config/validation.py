@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from rookery.config import fields, layers
-from rookery.config.curriculum_schema import Phase
-from rookery.config.key_paths import KeyPath, Steps, find_key, path_heading, path_text
+from rookery.config.fields import KeyPath, Steps, find_key, path_heading, path_text
+from rookery.config.layers import check_size
 from rookery.config.schema import RunConfig
-from rookery.config.size_limits import check_size
+from rookery.config.sections import Phase
 from rookery.console import printable
 from rookery.errors import ConfigError, OptionError
 from rookery.learners.registry import option_classes

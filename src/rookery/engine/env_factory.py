@@ -25,7 +25,7 @@ from rookery.kernel.world import KernelWorld
 from rookery.user_code import file_here, load_file, written_in
 
 # The entry points of registered kernel worlds; the second is where earlier versions had it.
-KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", "rookery.worlds.env:KernelEnv", KernelEnv)
+KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", KernelEnv)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ OURS = (
     "rookery.kernel.world",
     "rookery.worlds.mujoco.step_functions",
     "rookery.worlds.mujoco.gpu_functions",
-    "rookery.worlds.mujoco.array_fields",
-    "rookery.worlds.mujoco.physics_calls",
+    "rookery.worlds.mujoco.physics_memory",
+    "rookery.worlds.mujoco.physics_memory",
 )
 
 

@@ -63,7 +63,7 @@ def _refuse_mixed(name: str, function: FunctionType, found: list[tuple[int | Non
 def returned_values(function: FunctionType) -> list[tuple[int | None, int]]:
     """For each return statement: how many values it returns (None if that cannot be read from it), and its line.
 
-    >>> from rookery.worlds.classic.cartpole import CartPole
+    >>> from rookery.worlds.classic import CartPole
     >>> [count for count, _ in returned_values(CartPole.step)]
     [2, 2]
     """

@@ -12,12 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rookery.console import say
-from rookery.worlds.catch.spec import CATCH
-from rookery.worlds.classic.spec import CLASSIC
-from rookery.worlds.gameboy.spec import GAME_BOY
-from rookery.worlds.hockey.spec import HOCKEY
-from rookery.worlds.market.spec import CRYPTO, FOREX
-from rookery.worlds.mujoco.mujoco_spec import MUJOCO
+from rookery.worlds.built_in_worlds import BUILT_IN
 from rookery.worlds.world_spec import WorldSpec, load_object
 
 if TYPE_CHECKING:
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from gymnasium import spaces
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX, CATCH, *MUJOCO)
 GROUP = "rookery.worlds"
 
 

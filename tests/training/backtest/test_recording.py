@@ -98,14 +98,14 @@ def test_a_changed_rate_is_said():
 
 
 def test_an_agent_of_another_world_is_refused():
-    from rookery.worlds.classic.cartpole import CartPole
+    from rookery.worlds.classic import CartPole
 
     with pytest.raises(OptionError, match="the agent observes Box"):
         record_windows(find(WORLD), agent_for(CartPole))
 
 
 def test_a_world_without_bars_is_refused():
-    from rookery.worlds.classic.cartpole import CartPole
+    from rookery.worlds.classic import CartPole
 
     with pytest.raises(OptionError, match="is no market world: a backtest needs its `market`"):
         record_windows(find("rookery/CartPole-v1"), agent_for(CartPole))

@@ -9,7 +9,7 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.config import collect_config, resolve
-from rookery.config.curriculum_schema import LeagueOptions
+from rookery.config.sections import LeagueOptions
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.league import League
 from rookery.training.league.pair_results import spearman

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from rookery.config.curriculum_schema import LeagueOptions
+from rookery.config.sections import LeagueOptions
 from rookery.training.league.archive import PastAgent
 from rookery.training.league.league import League
 from rookery.training.league.matchmaking import choose_opponent, draw_chances, priorities

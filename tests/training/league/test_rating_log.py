@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.config.curriculum_schema import LeagueOptions
+from rookery.config.sections import LeagueOptions
 from rookery.errors import FileError
 from rookery.training.league.league import League
 from rookery.training.storage.run_dir import RunDir

@@ -10,9 +10,9 @@ from rookery.training.population.batchable import batchable_groups, why_not_batc
 from rookery.training.population.members import compiled_for_cpu
 from rookery.training.resolve import device_choice, gpu_default
 from rookery.training.resolve.resolved_run import resolve_run
-from rookery.worlds import gpu_recipes
+from rookery.worlds import known_recipes
 
-CARTPOLE = gpu_recipes.RECIPES["CartPole-v1"]["ppo"]
+CARTPOLE = known_recipes.ON_GPU["CartPole-v1"]["ppo"]
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +103,7 @@ def test_a_robot_is_simulated_on_the_cpu_unless_the_gpu_is_asked_for():
     config = chosen("HalfCheetah-v5")
     assert (config.backend, config.num_envs) == ("kernel", 8)
     assert chosen("HalfCheetah-v5", device="cuda").backend == "kernel"
-    robot = gpu_recipes.ROBOT["ppo"]
+    robot = known_recipes.ROBOT_ON_GPU["ppo"]
     config = chosen("HalfCheetah-v5", backend="cuda", device="cuda")
     assert (config.num_envs, config.steps) == (robot["num_envs"], robot["steps"])
     assert config.ppo.batch_size == robot["ppo"]["batch_size"]

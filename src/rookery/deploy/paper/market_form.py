@@ -13,8 +13,8 @@ from rookery.data.timeframes import timeframe_seconds
 from rookery.engine.env_factory import kernel_of
 from rookery.errors import DataError, OptionError
 from rookery.training.backtest.world_to_test import world_to_test
+from rookery.worlds.built_in_worlds import market_evaluation
 from rookery.worlds.market.options import names, with_own_names
-from rookery.worlds.market.spec import evaluation_options
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def training_world(config: RunConfig, **changes: Any) -> Any:
 def last_training_time(config: RunConfig) -> int:
     """The last bar that the run was trained or evaluated on."""
     options = with_own_names(config.world_options)
-    splits = (options.get("split", "train"), evaluation_options(config.world_options)["split"])
+    splits = (options.get("split", "train"), market_evaluation(config.world_options)["split"])
     worlds: Sequence[Any] = [training_world(config, split=split) for split in splits]
     return max(int(world.market.times[world.windows[:, 1]].max()) for world in worlds)
 

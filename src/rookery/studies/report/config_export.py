@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config import merge, resolve
-from rookery.config.convert import to_toml
 from rookery.config.fields import fields
+from rookery.config.inputs import to_toml
 from rookery.config.layers import nested
 from rookery.console import printable
 from rookery.errors import OptionError, StudyError

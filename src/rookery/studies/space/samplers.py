@@ -14,7 +14,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.errors import ConfigError
 from rookery.studies.space.space import SearchSpace
 

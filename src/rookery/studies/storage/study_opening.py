@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import optuna
 
-from rookery.config.convert import to_toml
+from rookery.config.inputs import to_toml
 from rookery.config.schema import RunConfig
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rookery.config import RunConfig
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
 from rookery.training.backtest.market_view import MarketView

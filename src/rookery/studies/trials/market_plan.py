@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rookery.config import RunConfig
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.errors import OptionError
 from rookery.studies.trials.market_folds import market_folds, refuse_own_splits
 from rookery.studies.trials.market_value import sharpe_above_hold

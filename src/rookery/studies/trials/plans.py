@@ -6,7 +6,7 @@ from rookery.config import RunConfig
 from rookery.studies.trials.seed_plan import SeedPlan
 from rookery.studies.trials.trial_plan import TrialPlan
 from rookery.worlds import registry
-from rookery.worlds.market.spec import REPORT
+from rookery.worlds.built_in_worlds import BACKTEST
 from rookery.worlds.world_spec import load_object
 
 CROSS_VALIDATION = "rookery.studies.trials.market_plan:CrossValidationPlan"
@@ -30,4 +30,4 @@ def metric_of(config: RunConfig) -> str:
 def is_market(config: RunConfig) -> bool:
     """Whether the world trades on bars, so that its trials are cross-validated."""
     spec = registry.get(config.world) or registry.by_source(config.world)
-    return spec is not None and spec.report == REPORT
+    return spec is not None and spec.report == BACKTEST

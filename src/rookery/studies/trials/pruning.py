@@ -15,7 +15,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
 from rookery.config import RunConfig
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.studies.storage.claim import Claim
 from rookery.studies.storage.trial_attributes import PARTS
 from rookery.training.run.callbacks import Callback, RunControl

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.config import RunConfig
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.monitor.statistics import bootstrap_interval, interquartile_mean
 from rookery.studies.trials.racing import may_be_best
 from rookery.studies.trials.trial_plan import TrialPart, Values, part_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from rookery.config import RunConfig
-from rookery.config.search_schema import SearchOptions
+from rookery.config.sections import SearchOptions
 from rookery.console import size_text
 from rookery.files import read_plain, replace_file
 from rookery.monitor.formatting import duration

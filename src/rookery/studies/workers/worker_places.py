@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Protocol
 
 from rookery.config import RunConfig
-from rookery.config.cluster_schema import ClusterOptions, check_local
+from rookery.config.sections import ClusterOptions, check_local
 from rookery.errors import ConfigError
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.study_config import divided

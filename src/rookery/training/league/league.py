@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.config.curriculum_schema import LeagueOptions
+from rookery.config.sections import LeagueOptions
 from rookery.errors import RunError
 from rookery.training.league.archive import Archive, PastAgent
 from rookery.training.league.league_rows import league_rows

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from rookery.config.curriculum_schema import LeagueOptions
+from rookery.config.sections import LeagueOptions
 from rookery.training.league.archive import PastAgent
 
 SELF = "self"

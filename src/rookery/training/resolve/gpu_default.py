@@ -10,7 +10,7 @@ from rookery.training.resolve.device_choice import why_not_on_device, with_envs_
 from rookery.training.resolve.engine_choice import most_envs
 from rookery.training.resolve.recipes import recipe_for
 from rookery.training.resolve.world_choice import World
-from rookery.worlds import gpu_recipes
+from rookery.worlds import known_recipes
 from rookery.worlds.world_spec import Recipe
 
 MANY_ENVS = 256  # with fewer, PPO's small nets are about as fast on a CPU
@@ -43,21 +43,21 @@ def gpu_recipe(config: RunConfig, world: World) -> Recipe:
         return {}
     has_length = "steps" in config.model_fields_set or config.episodes is not None or bool(config.phases)
     name = world.name.removeprefix("rookery/")
-    own = gpu_recipes.RECIPES.get(name, {}).get(config.learner)
+    own = known_recipes.ON_GPU.get(name, {}).get(config.learner)
     if own is not None:
         return {} if has_length else deepcopy(dict(own))
     if recipe_for(world.name, config.learner, kernel=False):
         return {}  # made for the steps and envs of a CPU
     if not has_length:
-        return deepcopy(gpu_recipes.USUAL)
-    rollout = gpu_recipes.USUAL["ppo"]
+        return deepcopy(known_recipes.USUAL_ON_GPU)
+    rollout = known_recipes.USUAL_ON_GPU["ppo"]
     short = config.model_copy(update={"ppo": config.ppo.model_copy(update=rollout)})  # type: ignore[attr-defined]
     return {"num_envs": min(MOST_ENVS, most_envs(short) or MANY_ENVS), "ppo": dict(rollout)}
 
 
 def has_own_gpu_recipe(world: World, learner: str) -> bool:
     """Whether the number of envs of this world on a GPU is known."""
-    return learner in gpu_recipes.RECIPES.get(world.name.removeprefix("rookery/"), {})
+    return learner in known_recipes.ON_GPU.get(world.name.removeprefix("rookery/"), {})
 
 
 def has_nvidia_gpu() -> bool:

@@ -1,5 +1,5 @@
 """Recipes: settings that are known to work for a world and a learner. A world's spec names them; those of Gymnasium's
-own tasks are in `worlds/gymnasium_recipes.py`.
+own tasks are in `worlds/known_recipes.py`.
 
 Whatever the user gives has priority over a recipe. `benchmarks/learning.py` prints what the recipes reach.
 """
@@ -14,14 +14,14 @@ from gymnasium import spaces as gs
 from rookery.config import RunConfig, with_recipe
 from rookery.learners.plain_spaces import is_read_flat
 from rookery.learners.registry import specs
-from rookery.worlds import gymnasium_recipes, registry
+from rookery.worlds import known_recipes, registry
 from rookery.worlds.world_spec import Recipe, Recipes
 
 
 def all_recipes() -> Recipes:
     """The recipes of all worlds, by run name (or a pattern for run names) and learner."""
     own = {name: by_learner for spec in registry.specs() for name, by_learner in spec.load_recipes().items()}
-    return own | {name: by_learner for name, by_learner in gymnasium_recipes.RECIPES.items() if name not in own}
+    return own | {name: by_learner for name, by_learner in known_recipes.GYMNASIUM.items() if name not in own}
 
 
 def recipe_for(world: str, learner: str, kernel: bool) -> Recipe:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rookery.config import RunConfig
-from rookery.config.cluster_schema import leads
+from rookery.config.sections import leads
 from rookery.console import meanwhile, say, waiting
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from rookery.config import RunConfig
-from rookery.config.cluster_schema import check_local, leads, needs_cluster
+from rookery.config.sections import check_local, leads, needs_cluster
 from rookery.errors import ConfigError
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.components import open_engine

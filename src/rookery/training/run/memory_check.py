@@ -16,8 +16,8 @@ import torch
 from gymnasium.spaces.utils import flatdim
 
 from rookery.config import RunConfig
+from rookery.config.layers import LARGEST_AGENT
 from rookery.config.run_size import COPIES, StepSize, check_run_size
-from rookery.config.size_limits import LARGEST_AGENT
 from rookery.console import say, size_text
 from rookery.engine.image_size import USUAL_SIZE, largest_image
 from rookery.engine.layout import leaves

@@ -49,7 +49,7 @@ def check_workers() -> str:
 def check_kernel() -> str:
     """A compiled world steps as its functions in plain Python do."""
     from rookery.kernel.kernel_env import KernelEnv
-    from rookery.worlds.classic.cartpole import CartPole
+    from rookery.worlds.classic import CartPole
 
     compiled, plain = (KernelEnv(CartPole, plain=plain) for plain in (False, True))
     rng = np.random.default_rng(1)

@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 from safetensors.numpy import load_file
 
-from rookery.config.size_limits import LARGEST_AGENT
+from rookery.config.layers import LARGEST_AGENT
 from rookery.console import printable, say
 from rookery.errors import CheckpointError, FileError, OptionError
 from rookery.file_locks import open_folder, try_lock

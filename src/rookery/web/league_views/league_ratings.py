@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rookery.config.curriculum_schema import LeagueOptions
+from rookery.config.sections import LeagueOptions
 from rookery.errors import RookeryError
 from rookery.training.league.league_files import StoredLeague, stored_league
 from rookery.training.league.league_rows import LEARNER

@@ -15,11 +15,10 @@ from rookery.kernel.problems import mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
 from rookery.once import once
-from rookery.worlds.mujoco.array_fields import STATE_FIELDS, record_kind
 from rookery.worlds.mujoco.mujoco_library import load
+from rookery.worlds.mujoco.physics_memory import STATE_FIELDS, record_kind
 from rookery.worlds.mujoco.step_functions import HOOKS, constants, copy_action, do_nothing
-from rookery.worlds.mujoco.warp_library import load_warp
-from rookery.worlds.mujoco.warp_simulation import WarpSimulation
+from rookery.worlds.mujoco.warp_simulation import WarpSimulation, load_warp
 
 LARGEST = 1e10  # MuJoCo's mjMAXVAL: a larger number means that the simulation is unstable
 PROBLEMS = {  # what mujoco-warp has memory for is set in another way

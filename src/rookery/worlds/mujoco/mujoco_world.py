@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,9 +18,15 @@ from rookery.errors import OptionError, WorldError
 from rookery.kernel.parameters import NUMBER
 from rookery.kernel.tables import describe
 from rookery.kernel.world import KernelWorld
-from rookery.worlds.mujoco.array_fields import FORCE_FIELDS, data_fields, mentioned, model_fields
 from rookery.worlds.mujoco.mujoco_library import load
-from rookery.worlds.mujoco.simulation_slots import SimulationSlots, address_fields
+from rookery.worlds.mujoco.physics_memory import (
+    FORCE_FIELDS,
+    SimulationSlots,
+    address_fields,
+    data_fields,
+    mentioned,
+    model_fields,
+)
 from rookery.worlds.mujoco.step_functions import HOOKS, OPTIONAL_HOOKS, build_functions
 
 WARNINGS = {
@@ -228,7 +236,6 @@ class MujocoWorld(KernelWorld):
     # --- pictures -------------------------------------------------------------------------------------------------
 
     def render(self, state: Any, params: Any, mode: str) -> Any:
-        from rookery.worlds.mujoco.simulation_renderer import SimulationRenderer
 
         if self._renderer is None:
             self._renderer = SimulationRenderer(self)
@@ -258,3 +265,39 @@ def _number(world: str, model: Any, key: str, thing: Any) -> int:
         return int(getattr(model, kind)(name).id)
     except KeyError as error:
         raise WorldError(f"{world}.ids: the model has no {kind} {name!r} ({error.args[0]})") from None
+
+
+SIZE = 480
+
+
+class SimulationRenderer:
+    """Draws states of one world, in a model and data of its own."""
+
+    def __init__(self, world: Any) -> None:
+        from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
+
+        self._model, self._state_kind = copy(world.model), world.state_kind
+        options = {"width": SIZE, "height": SIZE, **world.view_options}
+        camera = options.pop("default_camera_config", None) or dict(world.camera) or None
+        sizes = self._model.vis.global_  # pictures cannot be larger than the buffer in which they are drawn
+        sizes.offwidth, sizes.offheight = max(sizes.offwidth, options["width"]), max(sizes.offheight, options["height"])
+        self._data = load().package.MjData(self._model)
+        self._renderer = MujocoRenderer(self._model, self._data, camera, **options)
+
+    def picture(self, state: np.ndarray, mode: str) -> Any:
+        """An array for "rgb_array"; None for "human", which shows it in a window."""
+        package = load().package
+        package.mj_setState(self._model, self._data, state, self._state_kind)
+        package.mj_forward(self._model, self._data)
+        try:
+            return self._renderer.render(mode)
+        except Exception as error:  # OpenGL's libraries raise anything, even AttributeError
+            chosen = os.environ.get("MUJOCO_GL", "glfw")
+            raise WorldError(
+                f"MuJoCo cannot draw with MUJOCO_GL={chosen} ({error}): set it to egl (a GPU, or Mesa's libegl1) or "
+                "osmesa (libosmesa6); glfw needs a screen"
+            ) from error
+
+    def close(self) -> None:
+        """Close the window and free what pictures need."""
+        self._renderer.close()

@@ -1,4 +1,4 @@
-"""What worlds ask of MuJoCo, for compiled code: the functions of physics_calls.py. Import it late: it needs Numba."""
+"""What worlds ask of MuJoCo, for compiled code: the functions of physics_memory.py. Import it late: it needs Numba."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numba.np import arrayobj
 from rookery.atomics import NUMBER, WORD, call_c, word_at
 from rookery.kernel import translate
 from rookery.once import once
-from rookery.worlds.mujoco import failure_guard, mujoco_library, physics_calls
+from rookery.worlds.mujoco import failure_guard, mujoco_library, physics_memory
 
 INT, NOTHING = cgutils.ir.IntType(32), cgutils.ir.VoidType()
 CALLS = (
@@ -31,7 +31,7 @@ def link() -> Any:
     library = ctypes.CDLL(path)
     llvm.load_library_permanently(path)
     for name in CALLS:
-        translate.REPLACED[getattr(physics_calls, name)] = globals()[name]
+        translate.REPLACED[getattr(physics_memory, name)] = globals()[name]
     if package.get_mjcb_time() is None:  # the user has no clock of their own
         _stop_clock(library)
     return failure_guard.link(library)

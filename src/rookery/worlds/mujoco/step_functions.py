@@ -12,9 +12,11 @@ from rookery.kernel.env_loop import RUNNING
 from rookery.kernel.problems import FIRST_PROBLEM, mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
-from rookery.worlds.mujoco.array_fields import STATE_FIELDS, build_restore, build_views
-from rookery.worlds.mujoco.physics_calls import (
+from rookery.worlds.mujoco.physics_memory import (
+    STATE_FIELDS,
     advance,
+    build_restore,
+    build_views,
     forward,
     get_state,
     post_constraint,

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from rookery.console import waiting
-from rookery.errors import OptionError
-from rookery.worlds.mujoco.array_fields import OPTION_FIELDS, STATE_FIELDS, mentioned, model_array
+from rookery.errors import MissingExtra, OptionError
+from rookery.once import once
 from rookery.worlds.mujoco.mujoco_library import load
-from rookery.worlds.mujoco.warp_library import load_warp
+from rookery.worlds.mujoco.physics_memory import OPTION_FIELDS, STATE_FIELDS, mentioned, model_array
 
 # The parts of a complete state, in the order of `mj_getState`.
 STATE_PARTS = (
@@ -211,3 +211,35 @@ def room(world: Any) -> tuple[int, int]:
         world.gpu_contacts or 16 + int(SPARE * contacts),
         world.gpu_constraints or 32 + int(SPARE * constraints),
     )
+
+
+NEEDED = ("put_model", "make_data", "step", "forward", "rne_postconstraint", "OverflowType")
+
+
+class WarpLibrary(NamedTuple):
+    """The packages `warp` and `mujoco_warp`."""
+
+    warp: Any
+    engine: Any
+
+
+@once
+def load_warp() -> WarpLibrary:
+    """The library, without its lines about every kernel that it loads."""
+    try:
+        import warp
+
+        warp.config.log_level = warp.LOG_ERROR
+        warp.init()
+        import mujoco_warp
+    except ImportError as error:
+        raise MissingExtra(
+            f"backend='cuda' simulates robots with mujoco-warp ({error}): pip install 'rookery[mujoco-gpu]'"
+        ) from None
+    missing = [name for name in NEEDED if not hasattr(mujoco_warp, name)]
+    if missing:
+        raise OptionError(
+            f"mujoco-warp {mujoco_warp.__version__} has no {missing[0]}: install one for MuJoCo "
+            f"{load().package.__version__}, pip install --upgrade 'rookery[mujoco-gpu]'"
+        )
+    return WarpLibrary(warp, mujoco_warp)

@@ -1,4 +1,4 @@
-"""The agent of an old file, and how it learns."""
+"""The agent of an old curriculum file, and how it learns: names, defaults, and where they stood."""
 
 from __future__ import annotations
 
@@ -6,17 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.config.curriculum_json.names import (
-    AGENT_FIELDS,
-    AGENTS,
-    ALSO_KNOWN,
-    HYPERPARAMETERS,
-    LEARNING,
-    OLD_DEFAULTS,
-)
-from rookery.config.curriculum_json.table_reader import TableReader
 from rookery.config.fields import valid_values
 from rookery.config.layers import MISSING, two_names_message
+from rookery.config.table_reader import TableReader
 from rookery.errors import ConfigError
 from rookery.learners.registry import DQNOptions, option_classes
 
@@ -27,6 +19,66 @@ NOISES = {"normal": "gaussian", "pink": "pink", "gaussian": "gaussian"}
 TARGET_MODES = {"min": "min", "ave": "mean", "mean": "mean"}
 PICKLES = (".pt", ".pth", ".pkl", ".zip")
 REDQ_RATIO = 20  # updates per update of `training.updates_per_step`, unless a REDQ agent says otherwise
+
+AGENTS = {"DDDQN": "dqn", "DDQN_PER": "dqn", "SAC": "sac", "TD3": "td3", "REDQTD3": "td3"}
+HYPERPARAMETERS = {"learning_rate": "learning_rate", "batch_size": "batch_size"}
+COMMON = HYPERPARAMETERS | {
+    "hidden_dim": "hidden",
+    "buffer_size": "buffer_size",
+    "memory_size": "buffer_size",
+    "discount": "gamma",
+    "gamma": "gamma",
+    "n_step": "n_step",
+    "tau": "tau",
+    "grad_clip": "max_grad_norm",
+}
+DQN = COMMON | {
+    "target_update_freq": "target_every",
+    "eps": "epsilon_start",
+    "eps_min": "epsilon_end",
+    "eps_decay": "epsilon_decay",
+    "use_huber_loss": "loss",
+    "use_per": "prioritised",
+    "per_alpha": "priority_exponent",
+    "per_beta": "importance_exponent",
+    "per_beta_start": "importance_exponent",
+    "per_beta_steps": "importance_steps",
+    "per_beta_frames": "importance_steps",
+    "per_eps": "priority_floor",
+    "per_epsilon": "priority_floor",
+}
+SAC = COMMON | {"alpha": "temperature", "noise": "noise"}
+TD3 = COMMON | {
+    "latent_dim": "hidden",
+    "expl_noise": "exploration_noise",
+    "policy_noise": "policy_noise",
+    "noise_clip": "noise_clip",
+    "policy_freq": "policy_delay",
+    "policy_update_delay": "policy_delay",
+    "num_Q": "num_critics",
+    "num_min": "min_critics",
+    "q_target_mode": "target_mode",
+    "priority_replay": "prioritised",
+    "normalize_obs": "normalise_observations",
+    "noise": "noise",
+}
+AGENT_FIELDS = {"dqn": DQN, "sac": SAC, "td3": TD3}
+# Known as well, but not another name for an option.
+ALSO_KNOWN = {
+    "dqn": ("action_fineness", "per_beta_increment", "per_max_beta", "reward_clip"),
+    "sac": ("learn_alpha", "max_episode_steps"),
+    "td3": ("max_action", "max_episode_steps", "polyak", "utd_ratio"),
+}
+# Defaults of the old agents that differ from rookery's.
+OLD_DEFAULTS: dict[str, dict[str, Any]] = {
+    "DDDQN": {"n_step": 1, "prioritised": False},
+    "DDQN_PER": {"n_step": 1},
+    "SAC": {},
+    "TD3": {},
+    "REDQTD3": {"redq": True},
+}
+
+LEARNING = {"updates_per_step": "updates_per_step", "warmup_steps": "start_steps"}  # of `training`, for the learner
 
 
 class Learning:
