@@ -16,7 +16,7 @@ from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from rookery.config import build_config
-from rookery.training.curriculum.setup_curriculum import make_curriculum_env
+from rookery.training.curriculum.curriculum import make_curriculum_env
 from rookery.training.evaluation.evaluate_run import evaluate_games
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.run.components import fit_learner, make_engine, make_learner

@@ -21,7 +21,7 @@ import rookery
 from engine_rows import Row
 from learning import quiet
 from report import measured, parser_for, report
-from rookery.training.league.entrants import enter_tournament
+from rookery.training.league.tournament import enter_tournament
 from rookery.training.league.tournament_report import TournamentReport
 from rookery.training.storage.run_dir import RunDir
 

@@ -28,7 +28,7 @@ import torch
 import rookery
 from rookery.config import RunConfig, build_config
 from rookery.training.population.train_population import train_population
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 
 RATES, GAMMAS, ENTROPIES = (1e-4, 2e-4, 3e-4, 4e-4), (0.97, 0.98, 0.99), (0.0, 0.005)
 MUST_REACH = {"cpu": 3.0, "cuda": 12.0}

@@ -24,7 +24,7 @@ from box2d_hockey import KEPT, Game, Script
 from engine_rows import Row
 from report import measured, parser_for, report
 from rookery.errors import RookeryError
-from rookery.training.export.standalone_file import export_standalone
+from rookery.training.export.onnx_file import export_standalone
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat
 from rookery.worlds import registry

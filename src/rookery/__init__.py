@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from rookery.learners.algorithms.td3 import TD3
     from rookery.studies.search_study import search
     from rookery.training.backtest.backtest import backtest
-    from rookery.training.run.callbacks import Callback
-    from rookery.training.run.result import Result
+    from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
     from rookery.training.storage.load_agent import load
     from rookery.worlds.mujoco.mujoco_world import MujocoWorld
@@ -75,7 +74,7 @@ _HOMES = {
     "KernelWorld": "rookery.kernel.world",
     "MujocoWorld": "rookery.worlds.mujoco.mujoco_world",
     "PPO": "rookery.learners.algorithms.ppo",
-    "Result": "rookery.training.run.result",
+    "Result": "rookery.training.run.callbacks",
     "RunConfig": "rookery.config",
     "SAC": "rookery.learners.algorithms.sac",
     "TD3": "rookery.learners.algorithms.td3",

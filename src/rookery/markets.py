@@ -26,7 +26,7 @@ from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.sb3 import EngineVecEnv
-    from rookery.training.run.result import Result
+    from rookery.training.run.callbacks import Result
 
 __all__ = [
     "TrainerAgent",

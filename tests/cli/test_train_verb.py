@@ -47,7 +47,7 @@ def calls(monkeypatch) -> Calls:
     )
     made.put(monkeypatch, "rookery.training.show.watch", "watch", Path("x.mp4"))
     made.put(monkeypatch, "rookery.training.export.onnx_file", "export_onnx", Path("x.onnx"))
-    made.put(monkeypatch, "rookery.training.export.standalone_file", "export_standalone", Path("x.py"))
+    made.put(monkeypatch, "rookery.training.export.onnx_file", "export_standalone", Path("x.py"))
     return made
 
 

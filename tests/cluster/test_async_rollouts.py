@@ -14,7 +14,7 @@ from cluster.test_async_steps import progress
 from rookery.cluster.collector_actor import CollectorActor
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from training.runs import last_state, notes, small
 
 ENVS, LENGTH, UPDATES = 7, 16, 12

@@ -13,7 +13,7 @@ import rookery
 from cluster.in_process import InProcess, use
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from training.runs import last_state, notes, small
 
 STEPS = 6 * 64

@@ -13,7 +13,7 @@ from cluster.in_process import InProcess, use
 from cluster.test_async_steps import run as run_off_policy
 from rookery.cluster import node_follower
 from rookery.cluster.collector_actor import CollectorActor
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from training.runs import notes, small
 
 BATCH = 7 * 16

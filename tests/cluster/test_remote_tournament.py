@@ -14,8 +14,8 @@ import pytest
 from rookery.cluster import remote_tournament
 from rookery.cluster.remote_tournament import GamePart, RemoteGames, RemoteTournament, play_part
 from rookery.errors import OptionError
-from rookery.training.league.game_log import FILE, GameHeader, GameLog, LoggedPlayer
 from rookery.training.league.tournament import play_tournament
+from rookery.training.league.tournament_report import GAMES_FILE, GameHeader, GameLog, LoggedPlayer
 from rookery.training.players.agents import Script
 from rookery.training.players.file_player import FilePlayer
 from training.league.test_tournament import HOCKEY, hockey_agents, same, tug_agents
@@ -71,7 +71,7 @@ def test_games_are_logged_and_counted(tmp_path: Path) -> None:
     log = GameLog(tmp_path, GameHeader("tug", 4, 1, [LoggedPlayer(str(k)) for k in range(3)]))
     RemoteTournament(elsewhere)(TUG, tug_agents(3), 4, 1, progress=lambda *counts: told.append(counts), log=log)
     log.close()
-    lines = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()][1:]
+    lines = [json.loads(line) for line in (tmp_path / GAMES_FILE).read_text().splitlines()][1:]
     assert sum(len(line["winner"]) for line in lines) == 12 and told[-1] == (12, 12)
 
 

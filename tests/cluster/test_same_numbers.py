@@ -11,7 +11,7 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from rookery.cluster.rollout_collector import INEXACT
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from training import moody
 from training.runs import differences, last_state, notes, small
 

@@ -16,7 +16,7 @@ from rookery.errors import ConfigError
 from rookery.studies.search_study import run_search
 from rookery.studies.storage.study_view import StudyView, open_study
 from rookery.studies.trials.part_training import FAILED
-from rookery.training.seeds.shares import Shares
+from rookery.training.seeds.processes import Shares
 from studies.test_trial_worker import SPACE, Training
 
 

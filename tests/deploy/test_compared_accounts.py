@@ -9,8 +9,7 @@ import pytest
 from rookery.deploy.compared_accounts import write_compared
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.registered_version import Version
-from rookery.training.backtest.account_file import read_account
-from rookery.training.backtest.joined_account import join
+from rookery.training.backtest.joined_account import join, read_account
 from training.backtest.recorded import random_window
 
 

@@ -18,8 +18,8 @@ import torch
 import rookery
 from rookery.errors import FolderLost
 from rookery.training.storage import checkpoint
-from rookery.training.storage.folder_watch import FolderWatch
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_lock import FolderWatch
 
 pytestmark = pytest.mark.timeout(120)
 Change = Callable[[Path], Any]

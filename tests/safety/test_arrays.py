@@ -14,8 +14,8 @@ import rookery
 from rookery.errors import CheckpointError
 from rookery.learners.sumtree import SumTree
 from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint_files import check_types
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.state_tree import check_types
 from training import runs
 
 Tamper = Callable[[dict[str, Any]], Any]

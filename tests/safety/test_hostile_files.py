@@ -13,8 +13,8 @@ from rookery.config.reading import YAML_NUMBER, read_config, read_file
 from rookery.config.sections import bytes_in, seconds_in
 from rookery.errors import ConfigError, FileError
 from rookery.studies.space.constraints import Constraint
-from rookery.training.backtest.account_file import read_account
-from rookery.training.sb3_models.vecnormalize_stats import read_vecnormalize
+from rookery.training.backtest.joined_account import read_account
+from rookery.training.sb3_models.import_sb3 import read_vecnormalize
 
 SECONDS = 15.0  # of computing, for what takes up to 2 on a machine with nothing else to do
 MIB = 1 << 20

@@ -16,7 +16,7 @@ import rookery
 from rookery.cli.main import main
 from rookery.errors import FileError, OptionError, RookeryError, RunBusy, RunError
 from rookery.files import open_plain, own_folder, read_plain, replace_file
-from rookery.training.export.standalone_file import export_standalone
+from rookery.training.export.onnx_file import export_standalone
 from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints
 from rookery.training.storage.run_dir import ADDED_TO, RunDir
 from rookery.training.storage.runs_table import table

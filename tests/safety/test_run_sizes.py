@@ -15,7 +15,7 @@ from rookery.config import build_config, run_size
 from rookery.config.run_size import StepSize, check_run_size, check_search_size
 from rookery.engine import machine
 from rookery.errors import ConfigError, MemoryShortage
-from rookery.training.seeds.shares import divide
+from rookery.training.seeds.processes import divide
 
 SECONDS = 5.0  # that an answer may take, on a machine that is not busy
 SLACK = 3.0

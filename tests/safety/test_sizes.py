@@ -16,7 +16,7 @@ import pytest
 import rookery
 from rookery.config import collect_config
 from rookery.errors import CheckpointError, ConfigError, MemoryShortage, RookeryError
-from rookery.training.players.numpy_opponents import find_opponent
+from rookery.training.players.file_player import find_opponent
 from rookery.training.storage import checkpoint, checkpoint_files
 from rookery.training.storage.checkpoint import LARGEST_AGENT, Checkpoints, load
 from rookery.training.storage.run_dir import RunDir

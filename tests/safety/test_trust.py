@@ -19,9 +19,9 @@ from rookery.errors import CheckpointError, RunError, WorldError
 from rookery.gate import module_name
 from rookery.training.curriculum.opponents import Opponents
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
-from rookery.training.export.standalone_file import export_standalone
-from rookery.training.league.entrants import enter_tournament
-from rookery.training.run.result import Result
+from rookery.training.export.onnx_file import export_standalone
+from rookery.training.league.tournament import enter_tournament
+from rookery.training.run.callbacks import Result
 from rookery.training.show.watch import watch
 from rookery.training.storage import trust
 from rookery.training.storage.run_dir import RunDir

@@ -19,8 +19,8 @@ from rookery.learners.algorithms import sac
 from rookery.learners.saved_agent import saved_agent
 from rookery.standalone import from_agent, runtime, writer
 from rookery.standalone.description import describe
-from rookery.training.export import standalone_file as exporting
-from rookery.training.export.standalone_file import export_standalone
+from rookery.training.export import onnx_file as exporting
+from rookery.training.export.onnx_file import export_standalone
 from rookery.training.storage.load_agent import load_agent
 from rookery.worlds.hockey.rules import discrete_action
 from training.finished import STEP, make_run

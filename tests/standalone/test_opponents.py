@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError, SpaceError
-from rookery.training.players.numpy_opponents import find_opponent
+from rookery.training.players.file_player import find_opponent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.load_agent import load_agent
 from rookery.worlds.hockey.rules import discrete_action

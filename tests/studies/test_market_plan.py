@@ -22,7 +22,7 @@ from rookery.studies.trials.market_plan import CrossValidationPlan
 from rookery.studies.trials.market_value import read_figures
 from rookery.studies.trials.plans import plan_for
 from rookery.studies.trials.trial_plan import TrialPart
-from rookery.training.backtest.world_to_test import world_to_test
+from rookery.training.backtest.backtest import world_to_test
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.storage.run_dir import RunDir
 

@@ -21,9 +21,8 @@ from rookery.studies.search_study import run_search
 from rookery.studies.space.dimensions import parse_dimension
 from rookery.studies.storage.study_view import open_study
 from rookery.studies.storage.trial_attributes import LINEAGE as ATTRIBUTE
-from rookery.training.population.population_loop import PopulationLoop
-from rookery.training.population.train_population import run_population
-from rookery.training.run.result import Result
+from rookery.training.population.train_population import PopulationLoop, run_population
+from rookery.training.run.callbacks import Result
 from rookery.training.storage.run_dir import RunDir
 
 EVERY = 128  # two updates of 4 envs x 16 steps

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import rookery
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from rookery.training.storage.checkpoint import Checkpoints
 
 QUIET = {"panel": False, "plot": False, "tensorboard": False}

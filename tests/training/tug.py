@@ -13,8 +13,7 @@ from gymnasium import spaces
 
 from rookery.learners.agent import Agent
 from rookery.learners.registry import make_policy, option_classes
-from rookery.training.evaluation.game_envs import GameEnvs
-from rookery.training.evaluation.match import Match
+from rookery.training.evaluation.match import GameEnvs, Match
 from rookery.training.evaluation.win_record import WinRecord
 from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.seats import Seat

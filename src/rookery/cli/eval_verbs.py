@@ -124,8 +124,7 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
 
     check_installed()
     with meanwhile(LOADING):
-        from rookery.training.evaluation.evaluate_run import evaluate_run
-        from rookery.training.evaluation.games_table import counting
+        from rookery.training.evaluation.evaluate_run import counting, evaluate_run
 
     with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
         metrics = evaluate_run(str(found.path), options.runs_dir, progress=progress, **keywords)
@@ -175,8 +174,7 @@ def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dic
     from rookery import printing
 
     with meanwhile(LOADING):
-        from rookery.training.evaluation.evaluate_run import evaluate_games
-        from rookery.training.evaluation.games_table import counting, print_games
+        from rookery.training.evaluation.evaluate_run import counting, evaluate_games, print_games
 
     games = keywords.pop("episodes")
     with stdout_to_stderr(options.json), counting(games) as progress:

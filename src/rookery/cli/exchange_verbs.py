@@ -101,7 +101,7 @@ def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
 def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
     check_installed()
     with meanwhile(LOADING):
-        from rookery.training.export.standalone_file import export_standalone
+        from rookery.training.export.onnx_file import export_standalone
 
     run = options.name if found is None else str(found.path)
     with stdout_to_stderr(options.json):
@@ -154,7 +154,7 @@ def add_import_sb3(commands: Commands) -> None:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from rookery.training.storage.agent_folder import holds_agent
+    from rookery.training.storage.load_agent import holds_agent
 
     folder = Path(options.output or Path(options.model).stem)
     if holds_agent(folder) and not options.force:
@@ -216,7 +216,7 @@ def _dataset(options: argparse.Namespace) -> int:
 
 
 def _clone(options: argparse.Namespace) -> int:
-    from rookery.training.storage.agent_folder import holds_agent
+    from rookery.training.storage.load_agent import holds_agent
 
     check_positive(options, "epochs")
     check_seed(options.seed)
@@ -225,7 +225,7 @@ def _clone(options: argparse.Namespace) -> int:
         raise OptionError(f"{folder} holds an agent already; --force replaces it")
     check_installed()
     with meanwhile(LOADING):
-        from rookery.training.run.behaviour_cloning import clone_dataset
+        from rookery.training.export.minari_dataset import clone_dataset
 
     found = clone_dataset(options.dataset, options.epochs, seed=options.seed)
     same = "of the actions are the same" if found.agreement >= 0 else "is the mean error of actions"

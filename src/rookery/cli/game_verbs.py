@@ -17,7 +17,7 @@ from rookery.worlds import registry
 from rookery.worlds.world_spec import PlayableGame, load_object
 
 if TYPE_CHECKING:
-    from rookery.training.league.league_files import StoredLeague
+    from rookery.training.league.archive import StoredLeague
     from rookery.training.league.tournament import PlayTournament
     from rookery.training.league.tournament_report import TournamentReport
     from rookery.training.storage.run_dir import RunDir
@@ -67,7 +67,7 @@ def _play(options: argparse.Namespace) -> int:
 
 
 def _play_game(options: argparse.Namespace) -> Any:
-    from rookery.training.players.numpy_opponents import find_opponent
+    from rookery.training.players.file_player import find_opponent
 
     game = _games()[options.world]
     player, opponent = (
@@ -125,7 +125,7 @@ def add_league(commands: Commands) -> None:
 def _league(options: argparse.Namespace) -> int:
     _check_league(options)
     from rookery import printing
-    from rookery.training.league.league_files import stored_league
+    from rookery.training.league.archive import stored_league
     from rookery.training.league.tournament_report import last_report
     from rookery.training.storage.run_dir import RunDir
 
@@ -158,14 +158,14 @@ def _check_league(options: argparse.Namespace) -> None:
         raise OptionError("--address is that of a Ray cluster: give --on ray as well")
     check_seed(options.seed)
     if options.plot:
-        from rookery.training.league.league_plot import check_picture_file
+        from rookery.training.league.league_table import check_picture_file
 
         check_file(options.plot)
         check_picture_file(options.plot)
 
 
 def _play_tournament(options: argparse.Namespace, runs: list[RunDir]) -> TournamentReport:
-    from rookery.training.league.entrants import enter_tournament
+    from rookery.training.league.tournament import enter_tournament
 
     others = [who.strip() for who in options.others.split(",") if who.strip()]
     tournament = enter_tournament(
@@ -214,10 +214,10 @@ def _draw_league(
     """Draw the plot. It may fail only if it was asked for."""
     from rookery.console import say
     from rookery.files import own_folder
-    from rookery.training.league.league_plot import FILE, draw_league
+    from rookery.training.league.league_table import PLOT_FILE, draw_league
 
     try:
-        return draw_league(stored, report, Path(wish) if wish else own_folder(run.plots) / FILE)
+        return draw_league(stored, report, Path(wish) if wish else own_folder(run.plots) / PLOT_FILE)
     except (MissingExtra, OSError) as error:
         if wish:
             raise

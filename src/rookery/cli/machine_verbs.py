@@ -12,7 +12,7 @@ from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile
 
 if TYPE_CHECKING:
-    from rookery.training.selftest.outcome import CheckOutcome
+    from rookery.training.selftest.selftest import CheckOutcome
 
 
 def _words(text: str) -> tuple[str, ...]:

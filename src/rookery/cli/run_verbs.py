@@ -30,9 +30,9 @@ from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.training import check_installed
 
 if TYPE_CHECKING:
-    from rookery.training.storage.delete_runs import Deleted
     from rookery.training.storage.run_dir import RunDir
     from rookery.training.storage.run_groups import RunGroup
+    from rookery.training.storage.runs_table import Deleted
 
 
 def add_resume(commands: Commands) -> None:
@@ -144,9 +144,8 @@ def _is_of(row: dict[str, Any], world: str) -> bool:
 
 def _delete(options: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
     from rookery import printing
-    from rookery.training.storage.delete_runs import delete_runs, disk_usage
     from rookery.training.storage.run_dir import RunDir
-    from rookery.training.storage.runs_table import print_table
+    from rookery.training.storage.runs_table import delete_runs, disk_usage, print_table
 
     if not options.names and options.world is None:
         raise OptionError("--delete needs a selection: name the runs, or give their --world")
@@ -219,8 +218,7 @@ def _curve_arguments(parser: argparse.ArgumentParser, default: str) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.training.storage.compare_runs import compare, print_comparison
-    from rookery.training.storage.run_groups import differences
+    from rookery.training.storage.run_groups import compare, differences, print_comparison
 
     groups = _groups(options)
     rows = compare(groups)

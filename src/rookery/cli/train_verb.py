@@ -318,8 +318,7 @@ def wants_several_seeds(options: argparse.Namespace) -> bool:
 def train_with_seeds(config: RunConfig, options: argparse.Namespace) -> int:
     """Train all seeds, and print the summary. Returns the exit status."""
     from rookery import printing
-    from rookery.training.seeds.seed_list import seed_list
-    from rookery.training.seeds.train_seeds import print_result, train_seeds
+    from rookery.training.seeds.train_seeds import print_result, seed_list, train_seeds
 
     seeds = seed_list(options.seeds, config.seed)
     if "," in options.seeds and "seed" in config.model_fields_set:

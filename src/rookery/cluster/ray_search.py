@@ -17,7 +17,7 @@ from rookery.console import say
 from rookery.files import own_folder, replace_file
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
-from rookery.training.seeds.shares import CORES_OF_PROCESSES, Shares
+from rookery.training.seeds.processes import CORES_OF_PROCESSES, Shares
 from rookery.training.storage.trust import code_in
 
 LOG = "cluster.log"

@@ -16,12 +16,11 @@ import numpy as np
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.gate import allow_given
-from rookery.training.evaluation.game_envs import GameEnvs
-from rookery.training.evaluation.match import Match
+from rookery.training.evaluation.match import GameEnvs, Match
 from rookery.training.evaluation.win_record import GameResults
-from rookery.training.league.game_log import GameLog
-from rookery.training.league.pair_results import PairResults
+from rookery.training.league.ratings import PairResults
 from rookery.training.league.tournament import default_batch
+from rookery.training.league.tournament_report import GameLog
 from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.world_choice import World
 

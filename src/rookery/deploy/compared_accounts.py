@@ -6,7 +6,7 @@ from rookery.console import say
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.registered_version import Version
 from rookery.files import own_folder
-from rookery.training.backtest.account_file import write_account
+from rookery.training.backtest.joined_account import write_account
 from rookery.training.storage.registry_folder import outputs_folder
 
 GATE = "gate"  # the folder in the outputs of a version

@@ -14,9 +14,9 @@ from rookery.deploy.audit import plain_values
 from rookery.deploy.code_version import code_version
 from rookery.files import read_plain, replace_file, sync_folder
 from rookery.training.storage.checkpoint import Checkpoints, save
+from rookery.training.storage.checkpoint_files import Tree
 from rookery.training.storage.registry_folder import ABOUT, file_hash, files_in, sealed
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.state_tree import Tree
 
 UNFINISHED = ".unfinished"  # the folder of a version that is being written; there is one writer at a time
 RECORDS = ("summary.json", "evaluations.jsonl", "metrics.jsonl")  # for `compare`; they decide nothing

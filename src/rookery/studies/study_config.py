@@ -12,10 +12,10 @@ from rookery.errors import OptionError
 from rookery.gate import demand, reaches
 from rookery.studies.space.space import with_settings
 from rookery.studies.trials.trial_plan import trial_name
-from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.resolved_run import resolve_run
+from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.run.components import check_device
-from rookery.training.seeds.shares import Shares, divide
+from rookery.training.seeds.processes import Shares, divide
 
 OPEN = (None, "auto")  # values that a run fills in
 MEASURED = ("num_envs", "backend", "groups", "learner", "workers")  # on one machine today and another tomorrow

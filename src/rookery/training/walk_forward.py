@@ -17,12 +17,10 @@ from rookery.console import say
 from rookery.data.splits import Split
 from rookery.data.splits import walk_forward as walk_forward_splits
 from rookery.errors import OptionError
-from rookery.training.backtest.backtest_report import BacktestReport, make_report
-from rookery.training.backtest.market_view import MarketView
-from rookery.training.backtest.recording import record_windows
+from rookery.training.backtest.backtest import BacktestReport, make_report, world_to_test
+from rookery.training.backtest.recording import MarketView, record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
-from rookery.training.backtest.world_to_test import world_to_test
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.resolve.world_choice import World
 from rookery.training.run.train import train
 

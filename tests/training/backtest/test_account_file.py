@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from rookery.errors import FileError
-from rookery.training.backtest import account_file
-from rookery.training.backtest.account_file import account_rows, read_account, write_account
-from rookery.training.backtest.backtest_report import make_report
-from rookery.training.backtest.joined_account import join
+from rookery.training.backtest import joined_account
+from rookery.training.backtest.backtest import make_report
+from rookery.training.backtest.joined_account import account_rows, join, read_account, write_account
 from training.backtest.recorded import DAY, START, market, random_window, window
 
 
@@ -34,7 +33,7 @@ def test_a_report_has_its_account_and_those_of_its_folds(tmp_path: Path) -> None
     windows = [window([1, 2, 3], [5, 5], fold=1), window([3, 2, 3], [5, 5], fold=2, start=START + DAY)]
     report = make_report(windows, market(), {"run": "a", "split": "test"})
     report.write(tmp_path)
-    assert len(read_account(tmp_path / account_file.NAME)) == 5
+    assert len(read_account(tmp_path / joined_account.NAME)) == 5
     for row in report["by_fold"]:
         fold = read_account(tmp_path / f"fold-{row['fold']}.npy")
         assert fold["agent"][-1] / fold["agent"][0] - 1 == pytest.approx(row["agent"]["total_return"])
@@ -84,6 +83,6 @@ def test_links_and_huge_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "account.npy").symlink_to("real.npy")
     with pytest.raises(FileError, match="link"):
         read_account(tmp_path / "account.npy")
-    os.truncate(tmp_path / "real.npy", account_file.LARGEST + 1)
+    os.truncate(tmp_path / "real.npy", joined_account.LARGEST + 1)
     with pytest.raises(FileError, match="256 MiB"):
         read_account(tmp_path / "real.npy")

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from rookery.errors import DataError
-from rookery.training.backtest.benchmark_accounts import equal_weight, hold
-from rookery.training.backtest.by_asset import asset_rows
-from rookery.training.backtest.joined_account import join, window_scales
+from rookery.training.backtest.joined_account import equal_weight, hold, join, window_scales
+from rookery.training.backtest.summary import asset_rows
 from training.backtest.recorded import DAY, HOUR, START, random_window, window
 
 

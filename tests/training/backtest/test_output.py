@@ -10,9 +10,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from rookery.training.backtest.backtest_report import make_report
-from rookery.training.backtest.heat_map import heat_map
-from rookery.training.backtest.svg_chart import averaged, thinned
+from rookery.training.backtest.backtest import make_report
+from rookery.training.backtest.svg_chart import averaged, heat_map, thinned
 from training.backtest.recorded import DAY, START, market, random_window, window
 
 ABOUT = {"run": "a-run", "world": "crypto", "split": "test", "checkpoint": "best (step 1,000)"}

@@ -12,7 +12,7 @@ import rookery
 from rookery.errors import OptionError, UsageError
 from rookery.gate import allow_given
 from rookery.training.backtest.backtest import seen_notes
-from rookery.training.backtest.benchmark_accounts import hold
+from rookery.training.backtest.joined_account import hold
 from rookery.training.backtest.recording import record_windows
 from rookery.training.resolve.world_choice import find
 from training.backtest.recorded import HOUR, START, agent_for

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from rookery.training.backtest.backtest_report import make_report
-from rookery.training.backtest.calendar_periods import bars_per_year, labels, useful_units
+from rookery.training.backtest.backtest import make_report
+from rookery.training.backtest.figures import bars_per_year, labels, useful_units
 from training.backtest.recorded import DAY, HOUR, START, market, random_window, window
 
 ABOUT = {"run": "a-run", "world": "crypto", "split": "test", "checkpoint": "best"}

@@ -14,8 +14,8 @@ from rookery.engine.env_factory import resolve
 from rookery.engine.settings import Settings, autoreset
 from rookery.errors import OptionError
 from rookery.learners.registry import PPOOptions, make_learner
+from rookery.training.curriculum.curriculum import make_curriculum_env
 from rookery.training.curriculum.device_draws import episode_draws
-from rookery.training.curriculum.setup_curriculum import make_curriculum_env
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import world_of_object
 from rookery.worlds.hockey.world import HockeyOne

@@ -19,11 +19,11 @@ from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.testing import check_world
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
-from rookery.training.league.entrants import enter_tournament
-from rookery.training.players.random_player import RandomPlayer
+from rookery.training.league.tournament import enter_tournament
+from rookery.training.players.file_player import RandomPlayer
 from rookery.training.resolve.seats import Seat
 from rookery.training.resolve.world_choice import find, num_agents, two_player_form
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from rookery.training.storage.run_dir import RunDir
 from training.runs import differences, last_state, small
 

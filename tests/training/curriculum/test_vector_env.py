@@ -12,7 +12,7 @@ import pytest
 import rookery
 from rookery.config import collect_config, resolve
 from rookery.learners.registry import PPOOptions, make_learner
-from rookery.training.curriculum.setup_curriculum import make_curriculum_env
+from rookery.training.curriculum.curriculum import make_curriculum_env
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import name_of_object, world_of_object
 from rookery.training.run.collector import Collector

@@ -14,8 +14,8 @@ from gymnasium import spaces
 
 import rookery
 from rookery.errors import ConfigError
-from rookery.training.evaluation.confidence import interval_of, is_better, is_wide
 from rookery.training.evaluation.evaluator import Evaluator
+from rookery.training.evaluation.win_record import interval_of, is_better, is_wide
 from rookery.training.resolve.seats import seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find
 from rookery.training.storage.checkpoint import Checkpoints

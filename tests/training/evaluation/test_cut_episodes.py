@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.training.evaluation import cut_episodes, episode_envs
-from rookery.training.evaluation.cut_episodes import cut_note, remedy_for
+from rookery.training.evaluation import episodes
+from rookery.training.evaluation.episodes import cut_note, remedy_for
 from rookery.training.evaluation.evaluate_run import evaluate_run
 from rookery.training.resolve.world_choice import find
 from training.runs import notes, small
@@ -31,8 +31,7 @@ class Endless(gym.Env):
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit, low enough for a test."""
-    for module in (cut_episodes, episode_envs):
-        monkeypatch.setattr(module, "LONGEST", 40)
+    monkeypatch.setattr(episodes, "LONGEST", 40)
 
 
 def test_a_run_says_it_once(short: None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -50,7 +49,7 @@ def test_a_run_says_it_once(short: None, tmp_path: Path, caplog: pytest.LogCaptu
 def test_episodes_that_end_are_not_spoken_of(tmp_path: Path) -> None:
     result = rookery.train(small("ppo", tmp_path, backend="serial", twin=False, steps=64))
     assert not [text for text in notes(result.path) if "cut" in text]
-    assert cut_note([cut_episodes.LONGEST - 1], 1.0) == ""
+    assert cut_note([episodes.LONGEST - 1], 1.0) == ""
 
 
 def test_worlds_that_take_it_are_given_a_length() -> None:

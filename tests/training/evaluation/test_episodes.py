@@ -15,8 +15,7 @@ from kernel.samples import Tug
 from rookery.errors import RestartLimit
 from rookery.learners.agent import Agent
 from rookery.learners.registry import make_policy, option_classes
-from rookery.training.evaluation.episode_envs import EpisodeEnvs
-from rookery.training.evaluation.episodes import Episodes, PlayedEpisode
+from rookery.training.evaluation.episodes import EpisodeEnvs, Episodes, PlayedEpisode
 from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.players.agents import AgentPlayer
 from rookery.training.resolve.world_choice import World, find
@@ -196,6 +195,6 @@ class Endless(Walk):
 
 def test_an_episode_without_an_end_is_truncated(monkeypatch):
     """An evaluation returns, whatever the policy does."""
-    monkeypatch.setattr("rookery.training.evaluation.episode_envs.LONGEST", 30)
+    monkeypatch.setattr("rookery.training.evaluation.episodes.LONGEST", 30)
     world = world_of(Endless)
     assert [episode.length for episode in played(world, agent_for(world), 2, numbers=range(3))] == [30, 30, 30]

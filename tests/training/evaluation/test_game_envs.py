@@ -10,8 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rookery.errors import OptionError, RestartLimit, WorldError
-from rookery.training.evaluation.game_envs import GameEnvs
-from rookery.training.evaluation.match import Match
+from rookery.training.evaluation.match import GameEnvs, Match
 from rookery.training.evaluation.win_record import WinRecord
 from rookery.training.players.agents import Script, seated
 from rookery.training.resolve.seats import Seat, seat_of

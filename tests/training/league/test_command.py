@@ -12,7 +12,7 @@ from rookery.config import collect_config, resolve
 from rookery.config.sections import LeagueOptions
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.league import League
-from rookery.training.league.pair_results import spearman
+from rookery.training.league.ratings import spearman
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 from training.league.agents import agent_tree

@@ -13,14 +13,13 @@ import pytest
 from rookery.engine.env_factory import kernel_of, resolve
 from rookery.errors import FileError
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.training.league.game_log import GameHeader, GameLog, LoggedPlayer
-from rookery.training.league.pair_results import PairResults
-from rookery.training.league.player_source import PlayerSource, source_of
-from rookery.training.league.tournament import play_tournament
+from rookery.training.league.ratings import PairResults
+from rookery.training.league.tournament import PlayerSource, play_tournament, source_of
+from rookery.training.league.tournament_report import GameHeader, GameLog, LoggedPlayer
 from rookery.training.players.agents import Script, find_player, seated
 from rookery.training.resolve.seats import seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find
-from rookery.training.show.replayed_game import ReplayedGame
+from rookery.training.show.episode import ReplayedGame
 from rookery.training.storage import checkpoint
 from training.league.agents import agent_tree
 from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent
@@ -43,8 +42,8 @@ def games_in(lines: list[dict]) -> np.ndarray:
 
 def test_every_game_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, with its result; in lines of limited length, as they end."""
-    monkeypatch.setattr("rookery.training.league.game_log.SECONDS", 0.0)
-    monkeypatch.setattr("rookery.training.league.game_log.LONGEST", 5)
+    monkeypatch.setattr("rookery.training.league.tournament_report.SECONDS", 0.0)
+    monkeypatch.setattr("rookery.training.league.tournament_report.LONGEST", 5)
     players = [Puller(strength) for strength in (0.1, 0.5, 0.9)]
     results, lines = played(tmp_path, TUG, players, 12, seed=1)
     games = games_in(lines)

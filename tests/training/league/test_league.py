@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from rookery.config.sections import LeagueOptions
-from rookery.training.league.archive import PastAgent
-from rookery.training.league.league import League
-from rookery.training.league.matchmaking import choose_opponent, draw_chances, priorities
-from rookery.training.league.opponent_record import OpponentRecord
+from rookery.training.league.archive import OpponentRecord, PastAgent
+from rookery.training.league.league import League, choose_opponent, draw_chances, priorities
 from rookery.training.league.ratings import Rating
 from training.league.agents import agent_tree
 

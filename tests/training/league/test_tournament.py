@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError, WorldError
-from rookery.training.league.pair_results import PairResults, spearman
+from rookery.training.league.ratings import PairResults, spearman
 from rookery.training.league.tournament import play_tournament
 from rookery.training.players.agents import Script, seated
 from rookery.training.players.file_player import FilePlayer

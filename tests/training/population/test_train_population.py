@@ -15,9 +15,13 @@ from rookery.config import RunConfig, build_config
 from rookery.errors import ConfigError, RookeryError
 from rookery.training.population.batchable import why_not_batchable
 from rookery.training.population.members import MemberPlan
-from rookery.training.population.population_loop import PopulationLoop
-from rookery.training.population.train_population import resume_population, run_population, train_population
-from rookery.training.run.result import Result
+from rookery.training.population.train_population import (
+    PopulationLoop,
+    resume_population,
+    run_population,
+    train_population,
+)
+from rookery.training.run.callbacks import Result
 from rookery.training.storage.run_dir import RunDir
 
 STEPS = 256  # four updates of 4 envs x 16 steps

@@ -12,11 +12,16 @@ from rookery.config import build_config
 from rookery.engine import machine
 from rookery.engine.autotune import Choice
 from rookery.learners.registry import PPOOptions
-from rookery.training.resolve import engine_choice, useful_envs
-from rookery.training.resolve.engine_choice import MIN_UPDATES, most_envs, with_engine
+from rookery.training.resolve import engine_choice
+from rookery.training.resolve.engine_choice import (
+    MIN_UPDATES,
+    most_envs,
+    recall_useful_envs,
+    remember_useful_envs,
+    with_engine,
+)
 from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_options
 from rookery.training.resolve.resolved_run import resolve_run
-from rookery.training.resolve.useful_envs import recall_useful_envs, remember_useful_envs
 from rookery.training.resolve.world_choice import find
 
 pytestmark = pytest.mark.usefixtures("all_allowed")
@@ -87,7 +92,7 @@ def test_what_is_remembered_is_of_this_world_on_this_machine(tmp_path, monkeypat
     assert recall_useful_envs(find(WORLD, options={"sab": True})) is None
     file.write_text(file.read_text() + "# changed\n")
     assert recall_useful_envs(here) is None
-    monkeypatch.setattr(useful_envs, "usable_cores", lambda: machine.usable_cores() + 1)
+    monkeypatch.setattr(engine_choice, "usable_cores", lambda: machine.usable_cores() + 1)
     assert recall_useful_envs(find(WORLD)) is None
     monkeypatch.undo()
     monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path))

@@ -8,7 +8,7 @@ from kernel.samples import Walker
 from rookery.config import build_config
 from rookery.training.population.batchable import batchable_groups, why_not_batchable
 from rookery.training.population.members import compiled_for_cpu
-from rookery.training.resolve import device_choice, gpu_default
+from rookery.training.resolve import engine_choice
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.worlds import known_recipes
 
@@ -18,8 +18,8 @@ CARTPOLE = known_recipes.ON_GPU["CartPole-v1"]["ppo"]
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     """A machine with a GPU and numba-cuda."""
-    monkeypatch.setattr(gpu_default, "has_nvidia_gpu", lambda: True)
-    monkeypatch.setattr(device_choice, "find_spec", lambda name: object())
+    monkeypatch.setattr(engine_choice, "has_nvidia_gpu", lambda: True)
+    monkeypatch.setattr(engine_choice, "find_spec", lambda name: object())
 
 
 def chosen(world="CartPole-v1", may_take_gpu=True, world_object=None, **keys):
@@ -84,7 +84,7 @@ def test_one_of_many_runs_does_not_take_the_gpu_by_itself():
 
 
 def test_without_a_gpu_nothing_changes(monkeypatch):
-    monkeypatch.setattr(gpu_default, "has_nvidia_gpu", lambda: False)
+    monkeypatch.setattr(engine_choice, "has_nvidia_gpu", lambda: False)
     assert (chosen().backend, chosen().num_envs) == ("kernel", 16)
 
 

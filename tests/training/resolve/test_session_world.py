@@ -44,7 +44,7 @@ def cell() -> type[gym.Env]:
     return scope["Cell"]
 
 
-def train(world: Any, folder: Path, **options: Any) -> rookery.training.run.result.Result:
+def train(world: Any, folder: Path, **options: Any) -> rookery.training.run.callbacks.Result:
     ppo = {"rollout_length": 8, "epochs": 1, "hidden": [8], "threads": 1}
     base: dict[str, Any] = {"steps": 64, "monitor": QUIET, "evaluation": {"episodes": 1}, "learner": "ppo", "ppo": ppo}
     return rookery.train(world, runs_dir=folder, **{"num_envs": 2, **base, **options})

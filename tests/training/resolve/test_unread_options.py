@@ -13,7 +13,7 @@ from cluster.test_async_steps import run as run_off_policy
 from cluster.test_same_numbers import run as run_collectors
 from rookery.config import build_config
 from rookery.training.resolve.resolved_run import resolve_run
-from rookery.training.resolve.unread_options import _start_method, unread_options
+from rookery.training.run.announcement import _start_method, unread_options
 from training.runs import notes, train
 
 

@@ -11,8 +11,8 @@ import rookery
 from engine.test_autotune import measured
 from rookery.engine.autotune import Choice
 from rookery.errors import StateError
-from rookery.training.run import backend_review
-from rookery.training.run.backend_review import BackendReview
+from rookery.training.run import adaptive_envs
+from rookery.training.run.adaptive_envs import BackendReview
 
 
 def review(backend, step_seconds, *rollouts, cores=2):
@@ -71,8 +71,8 @@ def train(folder, **options):
 def test_a_changed_backend_changes_no_number(tmp_path, monkeypatch):
     """There and back again, while episodes are under way; the config says where the run ended."""
     plain = train(tmp_path / "plain", backend="serial")
-    monkeypatch.setattr(backend_review, "SECONDS", 1e-6)
-    monkeypatch.setattr(backend_review, "AT_LEAST", 1e9)
+    monkeypatch.setattr(adaptive_envs, "SECONDS", 1e-6)
+    monkeypatch.setattr(adaptive_envs, "AT_LEAST", 1e9)
     monkeypatch.setattr(BackendReview, "_looks_slow", lambda self, now: True)
     changed = train(tmp_path / "changed")
     notes = [json.loads(line) for line in (changed.path / "metrics.jsonl").read_text().splitlines()]

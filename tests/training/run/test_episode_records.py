@@ -14,9 +14,8 @@ import rookery
 from rookery.engine.segment_stepping import EPISODE
 from rookery.monitor import episode_file
 from rookery.monitor.episode_file import EpisodeFile
-from rookery.training.run import episode_records
-from rookery.training.run.episode_records import EpisodeRecords
-from rookery.training.run.final_infos import FinalInfos
+from rookery.training.run import recent_episodes
+from rookery.training.run.recent_episodes import EpisodeRecords, FinalInfos
 from training import moody
 from training.runs import QUIET, small, train
 
@@ -149,7 +148,7 @@ def test_no_file_if_the_config_says_so(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_announced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (episode_file, episode_records):
+    for module in (episode_file, recent_episodes):
         monkeypatch.setattr(module, "ALL_UP_TO", 5)
     notes: list[str] = []
     file = EpisodeFile(tmp_path)

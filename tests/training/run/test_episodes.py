@@ -14,8 +14,8 @@ import rookery
 from rookery.cli.main import main
 from rookery.monitor.events import Event
 from rookery.monitor.log_lines import LogLines
-from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.resolved_run import resolve_run
+from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.run.collector import Collector
 from training.runs import differences, last_state, small
 

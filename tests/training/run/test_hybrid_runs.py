@@ -10,7 +10,7 @@ import pytest
 
 import rookery
 from rookery.cli.main import main
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from rookery.training.show.episode import ShownAgent
 from training.run.hybrid_world import Throw
 from training.runs import differences, last_state, small

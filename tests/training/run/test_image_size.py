@@ -17,11 +17,10 @@ import rookery
 from rookery.config import build_config
 from rookery.errors import ConfigError, MemoryShortage, OptionError, RunError
 from rookery.learners.registry import PPOOptions
-from rookery.training.evaluation.evaluate_run import evaluate_run
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.evaluate_run import evaluate_run, open_run
 from rookery.training.resolve.resolved_run import resolve_recorded_run
-from rookery.training.run import memory_check
-from rookery.training.run.memory_check import LearnerSize, announce_size, check_memory, learner_size
+from rookery.training.run import out_of_memory
+from rookery.training.run.out_of_memory import LearnerSize, announce_size, check_memory, learner_size
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.show.rendered_env import open_rendered
 from training.runs import QUIET, differences, last_state
@@ -154,12 +153,12 @@ def test_checkpoints_that_do_not_fit_are_refused(
 ) -> None:
     """An error if none fits on the disk, a line if not all do; the size of a large learner is always said."""
     call = ("ppo", (LARGE, CHOICE), PPOOptions(), 1, tmp_path / "runs", 3)
-    monkeypatch.setattr(memory_check, "_free_disk", lambda folder: 6 << 30)
+    monkeypatch.setattr(out_of_memory, "_free_disk", lambda folder: 6 << 30)
     announce_size(*call)
     told = caplog.text
     assert "479.9 million weights" in told and "5.4 GiB per checkpoint" in told and "image_size=84" in told
     assert "checkpoints.keep=1" in told
-    monkeypatch.setattr(memory_check, "_free_disk", lambda folder: 1 << 30)
+    monkeypatch.setattr(out_of_memory, "_free_disk", lambda folder: 1 << 30)
     with pytest.raises(RunError, match=r"no checkpoint fits .* 1.0 GiB are free"):
         announce_size(*call)
     wide = spaces.Box(0, 255, (1200, 1200, 3), np.uint8)

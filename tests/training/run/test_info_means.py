@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.training.evaluation.final_numbers import MOST_NUMBERS
+from rookery.training.evaluation.win_record import MOST_NUMBERS
 from rookery.training.run import collector
-from rookery.training.run.info_means import InfoMeans
+from rookery.training.run.recent_episodes import InfoMeans
 from training.run.purse import Purse
 from training.runs import QUIET, differences, last_state, small
 

@@ -14,8 +14,7 @@ import pytest
 import rookery
 from rookery import gate
 from rookery.errors import CheckpointError, ConfigError, OptionError, RunError
-from rookery.training.export.onnx_file import export_onnx
-from rookery.training.export.standalone_file import export_standalone
+from rookery.training.export.onnx_file import export_onnx, export_standalone
 from training.run import own_code
 
 CODE = Path(own_code.__file__)

@@ -14,7 +14,7 @@ from torch import nn
 from rookery.errors import UsageError
 from rookery.gate import allow_given
 from rookery.learners.algorithms.ppo import PPOOptions
-from rookery.training.run.memory_check import LearnerSize, enough_memory, learner_size
+from rookery.training.run.out_of_memory import LearnerSize, enough_memory, learner_size
 from rookery.user_code import find_in_file
 
 SCRIPT = """
@@ -131,7 +131,7 @@ def test_an_error_of_usage_is_not_about_memory(monkeypatch):
     def refuse(*_: Any) -> None:
         raise UsageError("a script was imported")
 
-    monkeypatch.setattr("rookery.training.run.memory_check.make_policy", refuse)
+    monkeypatch.setattr("rookery.training.run.out_of_memory.make_policy", refuse)
     with pytest.raises(UsageError, match="a script was imported"):
         learner_size("ppo", BOX, CHOICE, PPOOptions(), 2)
 

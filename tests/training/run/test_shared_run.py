@@ -15,7 +15,7 @@ import pytest
 import rookery
 from rookery.errors import ConfigError, OptionError, UsageError, WorkerDied
 from rookery.training.run.rank_processes import RankProcesses
-from rookery.training.storage.tree_bytes import bytes_to_tree, tree_to_bytes
+from rookery.training.storage.checkpoint_files import bytes_to_tree, tree_to_bytes
 from training.runs import differences, last_state, small
 
 FRAGILE = """

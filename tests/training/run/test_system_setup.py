@@ -12,7 +12,7 @@ import torch
 
 from monitor.test_gpu_figures import FakeCuda
 from rookery.config import build_config
-from rookery.training.run.system_setup import open_system_figures
+from rookery.training.run.components import open_system_figures
 from training.runs import QUIET, train
 
 

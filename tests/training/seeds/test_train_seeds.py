@@ -19,11 +19,17 @@ from rookery.monitor.statistics import bootstrap_interval
 from rookery.training.commands import start_command
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.seeds import processes
-from rookery.training.seeds.seed_list import seed_list
-from rookery.training.seeds.seed_runs import FINISHED, NEW, RESUME, SeedRun, seed_runs, with_known_engine
-from rookery.training.seeds.seed_screen import SeedScreen
-from rookery.training.seeds.shares import Shares, divide
-from rookery.training.seeds.train_seeds import train_seeds
+from rookery.training.seeds.processes import (
+    FINISHED,
+    NEW,
+    RESUME,
+    SeedRun,
+    Shares,
+    divide,
+    seed_runs,
+    with_known_engine,
+)
+from rookery.training.seeds.train_seeds import SeedScreen, seed_list, train_seeds
 from training.storage.stored import stored_run
 
 GIB = 1 << 30

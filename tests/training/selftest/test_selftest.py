@@ -11,9 +11,8 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.errors import MissingExtra
-from rookery.training.selftest import engine_checks, selftest
-from rookery.training.selftest.outcome import FAILED, OK, SKIPPED, CheckFailed, NotChecked
-from rookery.training.selftest.run_checks import RunChecks, differences
+from rookery.training.selftest import selftest
+from rookery.training.selftest.selftest import FAILED, OK, SKIPPED, CheckFailed, NotChecked, RunChecks, differences
 
 
 def given(monkeypatch, **checks):
@@ -51,21 +50,21 @@ def test_what_cannot_be_checked_is_no_failure(monkeypatch, capsys):
 
 def test_the_engine_is_as_it_should_be():
     """Compiled loops against those in Python, and workers against one process."""
-    for check in (engine_checks.check_loops, engine_checks.check_workers):
+    for check in (selftest.check_loops, selftest.check_workers):
         try:
             assert "bit for bit" in check()
         except NotChecked:
-            assert check is engine_checks.check_loops and not engine_checks.loops.COMPILED
+            assert check is selftest.check_loops and not selftest.loops.COMPILED
 
 
 def test_other_numbers_and_leftovers_are_found(monkeypatch):
-    monkeypatch.setattr(engine_checks, "trajectory", lambda backend: backend)
+    monkeypatch.setattr(selftest, "trajectory", lambda backend: backend)
     with pytest.raises(CheckFailed, match="different numbers"):
-        engine_checks.check_workers()
-    monkeypatch.setattr(engine_checks, "trajectory", lambda backend: "")
-    monkeypatch.setattr(engine_checks, "_shared_blocks", lambda: ["/memfd:rookery"])
+        selftest.check_workers()
+    monkeypatch.setattr(selftest, "trajectory", lambda backend: "")
+    monkeypatch.setattr(selftest, "_shared_blocks", lambda: ["/memfd:rookery"])
     with pytest.raises(CheckFailed, match="shared memory remains"):
-        engine_checks.check_workers()
+        selftest.check_workers()
 
 
 def test_one_bit_is_a_difference():

@@ -10,9 +10,9 @@ import pytest
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError, RunError
 from rookery.training.resolve.world_choice import find
-from rookery.training.show import display, grid
+from rookery.training.show import grid, rendered_env
 from rookery.training.show.episode import HOLD_SECONDS, PlayLimits
-from rookery.training.show.frame_grid import BACKGROUND, BORDER, COLOURS, STRIP, FrameGrid, GridCell
+from rookery.training.show.grid import BACKGROUND, BORDER, COLOURS, STRIP, FrameGrid, GridCell
 from rookery.training.show.rendered_env import open_rendered_envs
 from rookery.training.show.watch import watch
 from rookery.training.storage.load_agent import load_agent
@@ -177,9 +177,9 @@ def test_a_window_of_many_that_is_closed_ends_the_show(monkeypatch):
 
 
 def test_without_a_screen_there_is_no_window(tmp_path, monkeypatch):
-    for name in display.DISPLAYS:
+    for name in rendered_env.DISPLAYS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(display.sys, "platform", "linux")
+    monkeypatch.setattr(rendered_env.sys, "platform", "linux")
     make_run(tmp_path, CORRIDOR, "dqn")
     with pytest.raises(RunError, match="no screen for a window here"):
         watch("finished", tmp_path, grid=2, live=True)

@@ -13,12 +13,11 @@ from PIL import Image
 
 from rookery.errors import OptionError, RookeryError, RunError
 from rookery.extras import load_pygame
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.resolve.world_choice import find
-from rookery.training.show import display, video
+from rookery.training.show import rendered_env, video
 from rookery.training.show import watch as watching
-from rookery.training.show.episode import PlayLimits
-from rookery.training.show.matchup import make_matchup
+from rookery.training.show.episode import PlayLimits, make_matchup
 from rookery.training.show.rendered_env import open_rendered
 from rookery.training.show.video import video_path, write_video
 from rookery.training.show.watch import play, record, watch
@@ -309,9 +308,9 @@ def test_a_window_that_is_closed_ends_the_show(tmp_path, monkeypatch):
 
 
 def test_without_a_screen_there_is_no_window(tmp_path, monkeypatch):
-    for name in display.DISPLAYS:
+    for name in rendered_env.DISPLAYS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(display.sys, "platform", "linux")
+    monkeypatch.setattr(rendered_env.sys, "platform", "linux")
     make_run(tmp_path)
     with pytest.raises(RunError, match="no screen for a window here"):
         watch("finished", tmp_path, live=True)

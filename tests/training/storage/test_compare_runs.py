@@ -7,10 +7,9 @@ import json
 import pytest
 
 from rookery.monitor.statistics import bootstrap_interval
-from rookery.training.storage.compare_runs import compare
-from rookery.training.storage.delete_runs import delete_runs
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.run_groups import RunGroup, differences, group_runs
+from rookery.training.storage.run_groups import RunGroup, compare, differences, group_runs
+from rookery.training.storage.runs_table import delete_runs
 from training.storage.stored import stored_run
 
 

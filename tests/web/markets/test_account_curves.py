@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rookery.errors import FileError
-from rookery.training.backtest.account_file import account_rows
-from rookery.training.backtest.joined_account import join
+from rookery.training.backtest.joined_account import account_rows, join
 from rookery.web.market_views import stored_accounts
 from rookery.web.market_views.account_curves import AccountCurves
 from rookery.web.market_views.market_routes import series_answer

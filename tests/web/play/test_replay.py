@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rookery.training.league.entrants import enter_tournament
+from rookery.training.league.tournament import enter_tournament
 from rookery.training.storage.run_dir import RunDir
 from rookery.web.play.play_request import PlayRequest, ReplayRequest, read_replay
 from rookery.web.play.replay_session import open_replay

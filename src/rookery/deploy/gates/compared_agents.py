@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rookery.errors import RegistryError
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
 from rookery.training.players.agents import AgentPlayer
 from rookery.training.resolve.world_choice import World
 from rookery.training.storage.run_dir import RunDir

@@ -11,11 +11,10 @@ from rookery.deploy.gates.compared_agents import ComparedAgent, fitting_world, o
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.gates.random_actions import RandomActions
 from rookery.errors import OptionError
-from rookery.training.evaluation.confidence import interval_of
-from rookery.training.evaluation.episode_envs import EpisodeEnvs
-from rookery.training.evaluation.episodes import Episodes
+from rookery.training.evaluation.episodes import EpisodeEnvs, Episodes
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS
-from rookery.training.resolve.failure_options import failure_options
+from rookery.training.evaluation.win_record import interval_of
+from rookery.training.resolve.option_errors import failure_options
 from rookery.training.resolve.world_choice import World
 from rookery.training.storage.run_dir import RunDir
 

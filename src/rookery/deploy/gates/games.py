@@ -8,11 +8,10 @@ from contextlib import closing
 from rookery.deploy.gates.compared_agents import fitting_world, open_compared
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.errors import OptionError
-from rookery.training.evaluation.evaluator import DEFAULT_ENVS
-from rookery.training.evaluation.opponent_games import OpponentGames
+from rookery.training.evaluation.evaluator import DEFAULT_ENVS, OpponentGames
 from rookery.training.evaluation.win_record import WinRecord
-from rookery.training.players.random_player import NAME as RANDOM
-from rookery.training.resolve.failure_options import failure_options
+from rookery.training.players.file_player import NAME as RANDOM
+from rookery.training.resolve.option_errors import failure_options
 from rookery.training.resolve.world_choice import num_agents
 from rookery.training.storage.run_dir import RunDir
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rookery.config import RunConfig, build_config
-from rookery.training.backtest.calendar_periods import date_text
-from rookery.training.backtest.market_view import MarketView
-from rookery.training.backtest.world_to_test import world_to_test
+from rookery.training.backtest.backtest import world_to_test
+from rookery.training.backtest.figures import date_text
+from rookery.training.backtest.recording import MarketView
 from rookery.training.storage.run_dir import RunDir
 
 SPLIT = "test"

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
-from rookery.training.players.random_player import RandomPlayer
+from rookery.training.players.file_player import RandomPlayer
 from rookery.training.resolve.seats import Seat
 
 

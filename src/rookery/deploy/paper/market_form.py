@@ -12,7 +12,7 @@ from rookery.config import RunConfig
 from rookery.data.timeframes import timeframe_seconds
 from rookery.engine.env_factory import kernel_of
 from rookery.errors import DataError, OptionError
-from rookery.training.backtest.world_to_test import world_to_test
+from rookery.training.backtest.backtest import world_to_test
 from rookery.worlds.built_in_worlds import market_evaluation
 from rookery.worlds.market.options import names, with_own_names
 

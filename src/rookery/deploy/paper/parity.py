@@ -21,8 +21,7 @@ from rookery.deploy.paper.book import CLOSING
 from rookery.deploy.paper.market_form import MarketForm
 from rookery.deploy.paper.paper_world import PaperWorld
 from rookery.deploy.paper.traded_agents import TradedAgent, TradedAgents
-from rookery.training.backtest.market_view import MarketView
-from rookery.training.backtest.recording import play_windows
+from rookery.training.backtest.recording import MarketView, play_windows
 from rookery.training.backtest.records import WindowRecord
 from rookery.training.players.agents import AgentPlayer
 

@@ -11,8 +11,8 @@ from rookery.console import printable
 from rookery.deploy.registry import Registry
 from rookery.errors import OptionError, RegistryError
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.trained_run import open_run
-from rookery.training.storage.agent_folder import holds_agent
+from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.storage.load_agent import holds_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name
 from rookery.training.storage.run_dir import RunDir
 

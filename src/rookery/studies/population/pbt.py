@@ -22,9 +22,8 @@ from rookery.studies.population.lineage import append_round, drop_later, read_li
 from rookery.studies.space.default_spaces import default_space
 from rookery.studies.space.space import SearchSpace, with_settings
 from rookery.training.population.members import Member, MemberPlan
-from rookery.training.population.population_loop import PopulationLoop
-from rookery.training.population.train_population import recorded_config, run_population
-from rookery.training.run.result import Result
+from rookery.training.population.train_population import PopulationLoop, recorded_config, run_population
+from rookery.training.run.callbacks import Result
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 

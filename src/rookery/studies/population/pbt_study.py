@@ -21,7 +21,7 @@ from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.storage.trial_attributes import LINEAGE, SECONDS
 from rookery.training.population.train_population import recorded_config
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Result
 from rookery.training.storage.run_dir import RunDir
 
 PART = "member"

@@ -11,8 +11,8 @@ from rookery.config import RunConfig
 from rookery.config.sections import SearchOptions
 from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
-from rookery.training.backtest.market_view import MarketView
-from rookery.training.backtest.world_to_test import world_to_test
+from rookery.training.backtest.backtest import world_to_test
+from rookery.training.backtest.recording import MarketView
 
 GROUPS = 4  # of combinatorial purged cross-validation, unless `search.folds` says otherwise
 LAST_SEGMENT = 0.15  # of the bars: the split "test" of a market world

@@ -18,7 +18,7 @@ from rookery.studies.trials.market_folds import market_folds, refuse_own_splits
 from rookery.studies.trials.market_value import sharpe_above_hold
 from rookery.studies.trials.pruning import BY_EVALUATIONS
 from rookery.studies.trials.trial_plan import TrialPart, Values, part_of
-from rookery.training.evaluation.confidence import interval_of
+from rookery.training.evaluation.win_record import interval_of
 from rookery.training.storage.run_dir import RunDir
 
 SPREAD_WEIGHT = 0.1  # of the standard deviation over folds, which is subtracted

@@ -13,11 +13,11 @@ import numpy as np
 from rookery.files import replace_file
 from rookery.performance.overfitting import moments
 from rookery.performance.ratios import sharpe
+from rookery.training.backtest.backtest import world_to_test
 from rookery.training.backtest.joined_account import JoinedAccount, join
 from rookery.training.backtest.recording import record_windows
 from rookery.training.backtest.records import MarketFacts
-from rookery.training.backtest.world_to_test import world_to_test
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds.market.options import with_own_names
 

@@ -14,8 +14,7 @@ from rookery.config import RunConfig
 from rookery.console import printable, say, silent
 from rookery.errors import RunBusy, RunError
 from rookery.studies.trials.trial_plan import TrialPart
-from rookery.training.run.callbacks import Callback, make_callback
-from rookery.training.run.result import Result
+from rookery.training.run.callbacks import Callback, Result, make_callback
 from rookery.training.run.train import resume, train
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import read_config

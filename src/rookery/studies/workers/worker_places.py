@@ -14,7 +14,7 @@ from rookery.errors import ConfigError
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.study_config import divided
 from rookery.studies.workers.supervisor import Event, Supervisor
-from rookery.training.seeds.shares import Shares
+from rookery.training.seeds.processes import Shares
 
 CLUSTERS = {"ray": ("rookery.cluster.ray_search", "open_ray_workers")}
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rookery.errors import OptionError, UsageError
+from rookery.config import RunConfig
+from rookery.console import say
+from rookery.errors import MissingExtra, OptionError, UsageError
+from rookery.files import own_folder, replace_file
 from rookery.learners.agent import Agent
-from rookery.training.backtest.backtest_report import BacktestReport, make_report
+from rookery.training.backtest import joined_account
+from rookery.training.backtest.html_page import page
+from rookery.training.backtest.joined_account import JoinedAccount, join_folds
 from rookery.training.backtest.recording import record_windows
-from rookery.training.backtest.world_to_test import world_to_test
-from rookery.training.evaluation.trained_run import open_run
-from rookery.training.resolve.world_choice import find
+from rookery.training.backtest.records import MarketFacts, WindowRecord
+from rookery.training.backtest.summary import summarise
+from rookery.training.backtest.terminal import print_report
+from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.resolve.world_choice import World, find
+from rookery.worlds import registry
 
 CHECKPOINTS = ("best", "latest")
 Split = str | list[Any]  # "test", "validation", "train", "all", or a list of [start, end]
@@ -84,3 +94,74 @@ def seen_notes(options: Mapping[str, Any], split: Split) -> list[str]:
     if split == options.get("evaluation_split", "validation"):
         return ["The best checkpoint was chosen on bars of this split, so that the result is too good."]
     return []
+
+
+NAME = "report"
+
+
+@dataclass(frozen=True)
+class BacktestReport:
+    """What `rookery.backtest` returns; `report["agent"]["sharpe"]` is a figure of it.
+
+    Attributes:
+        summary: Everything that the files say, as plain data.
+        account: The account of the agent, and those that it is compared with, bar by bar.
+        records: What happened in each window, step by step.
+    """
+
+    summary: Mapping[str, Any]
+    account: JoinedAccount
+    records: tuple[WindowRecord, ...]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.summary[key]
+
+    def __str__(self) -> str:
+        return str(self.summary["verdict"])
+
+    def print(self) -> None:
+        """Print it as tables."""
+        print_report(self.summary)
+
+    def write(self, folder: str | Path) -> Path:
+        """Write `report.json`, `report.html`, the account and those of the folds bar by bar (`account_file`) and, if
+        Matplotlib is installed, `report.png`. Returns the HTML file."""
+        folder = own_folder(Path(folder))
+        html = folder / f"{NAME}.html"
+        joined_account.write_account(folder / joined_account.NAME, self.account)
+        for fold, account in join_folds(self.records).items():
+            joined_account.write_account(folder / joined_account.fold_name(fold), account)
+        replace_file(folder / f"{NAME}.json", [json.dumps(self.summary, indent=2, allow_nan=False).encode() + b"\n"])
+        replace_file(html, [page(self.summary, self.account).encode()])
+        try:
+            from rookery.training.backtest.picture import draw_report
+
+            draw_report(self.summary, self.account, folder / f"{NAME}.png")
+        except MissingExtra as error:
+            say(f"{NAME}.png was not drawn: {error}")
+        return html
+
+
+def make_report(
+    records: Sequence[WindowRecord], market: MarketFacts, about: Mapping[str, Any], seed: int = 0
+) -> BacktestReport:
+    """The report about these windows. `about` says which agent and which split this is; `seed` is of the bootstrap."""
+    summary, account = summarise(records, market, about, seed)
+    return BacktestReport(summary, account, tuple(records))
+
+
+OF_RUNS = ("split", "evaluation_split", "window")  # options that say on which bars a run trains and evaluates
+
+
+def world_to_test(config: RunConfig, changes: Mapping[str, Any], world: str | None = None) -> World:
+    """The world of a run's configuration, or another one, with these options changed, `split` among them. Options for
+    training and for evaluations do not count here."""
+    if config.wrappers:
+        raise OptionError(f"wrappers: the run has {', '.join(config.wrappers)}, and a backtest needs the world itself")
+    name = world or config.world
+    spec = registry.get(name) or registry.by_source(name)
+    meant = {} if spec is None else spec.option_names  # `data_dir` is another name of `data`
+    omitted = {*OF_RUNS, *(meant.get(option, option) for option in changes)}
+    options = config.world_options if world is None else {}
+    given = {option: value for option, value in options.items() if meant.get(option, option) not in omitted}
+    return find(name, config.takes_twin, config.learner, {**given, **changes})

@@ -6,15 +6,74 @@ windows nothing is held.
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rookery.errors import DataError
-from rookery.training.backtest.benchmark_accounts import equal_weight, hold
+from rookery.console import printable
+from rookery.errors import DataError, FileError
+from rookery.files import open_plain, replace_file
 from rookery.training.backtest.records import COSTS, WindowRecord
+
+DAY = 86_400
+
+
+def hold(record: WindowRecord) -> np.ndarray:
+    """The equity, T + 1 values, of an account that spends equal parts on all symbols at the first open at which the
+    agent can trade, pays the costs of buying and then those of holding, and never trades again."""
+    equity = np.repeat(record.equity[:1], len(record) + 1)
+    if len(record):
+        units = _bought(record)
+        equity[1:] = _held(record, units, 1, len(equity))
+    return equity
+
+
+def equal_weight(record: WindowRecord) -> np.ndarray:
+    """The same for an account that trades back to equal parts at the first open of each UTC day, and pays for it. With
+    one symbol there is nothing to trade back."""
+    if len(record.symbols) == 1:
+        return hold(record)
+    equity = np.repeat(record.equity[:1], len(record) + 1)
+    starts = _first_bars_of_days(record.times)
+    paid = 0.0  # for holding, until the next rebalancing
+    units = np.zeros(len(record.symbols))
+    for start, end in zip(starts, [*starts[1:], len(equity)], strict=True):
+        units = _bought(record) if start == 1 else _rebalanced(units, paid, record.opens[start], record.entry_cost)
+        equity[start:end] = _held(record, units, start, end)
+        paid = float(record.closes[end - 1] @ units - equity[end - 1])
+    return equity
+
+
+def _bought(record: WindowRecord) -> np.ndarray:
+    """Units for equal parts of the cash at the first open, costs included."""
+    return record.equity[0] / len(record.symbols) / (record.opens[1] * (1 + record.entry_cost))
+
+
+def _held(record: WindowRecord, units: np.ndarray, start: int, end: int) -> np.ndarray:
+    """The equity at the closes of the bars [start, end), after the costs of holding from `start` on."""
+    values = record.closes[start:end] * units
+    return values.sum(1) - np.cumsum((values * record.carry[start - 1 : end - 1]).sum(1))
+
+
+def _rebalanced(units: np.ndarray, paid: float, prices: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Units of equal value, after what was paid for holding and the costs of the trades that lead there."""
+    values = units * prices
+    wealth = values.sum() - paid
+    traded = np.abs(wealth / len(units) - values)
+    return (wealth - cost @ traded) / len(units) / prices
+
+
+def _first_bars_of_days(times: np.ndarray) -> list[int]:
+    """Indices, from 1 on, of the bars that begin a day. A bar that is complete at midnight is the day's last."""
+    days = (times - 1) // DAY
+    return [1, *(np.flatnonzero(np.diff(days[1:])) + 2).tolist()] if len(times) > 1 else []
+
 
 STRATEGIES = ("agent", "hold", "equal_weight")
 CURVES: Mapping[str, Callable[[WindowRecord], np.ndarray]] = {
@@ -187,3 +246,66 @@ def _kept(times: np.ndarray, accounts: Sequence[JoinedAccount], values: Sequence
         at = np.searchsorted(account.times[1:], times[1:], "right") - 1
         total += np.where((at >= 0) & (times[1:] <= account.times[-1]), series[np.maximum(at, 0)], 0.0)
     return total
+
+
+NAME = "account.npy"
+WEIGHT = "weight "  # before the symbol, in the name of a field
+VERSION = 3, 0  # of the format: symbols may have letters of any language
+LARGEST = 256 << 20  # bytes that are read
+LARGEST_HEADER = 1 << 16
+AMOUNTS = ("traded", "trades", "exposed", *COSTS)  # of the bar; the first row has none
+FIELDS = ("time", *STRATEGIES, *AMOUNTS)
+
+
+def fold_name(fold: int) -> str:
+    """The file of one fold of a walk-forward test."""
+    return f"fold-{fold}.npy"
+
+
+def write_account(path: Path, account: JoinedAccount) -> None:
+    """Write an account: `time` in UTC seconds, what the strategies are worth, what the agent traded, paid and held at
+    each bar, and `weight SYMBOL`, the position in it as a part of the equity."""
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, account_rows(account), VERSION, allow_pickle=False)
+    replace_file(path, [stream.getvalue()])
+
+
+def account_rows(account: JoinedAccount) -> np.ndarray:
+    """The account as an array with named fields, one row per bar."""
+    numbers = [(name, "<f8") for name in (*STRATEGIES, *AMOUNTS)]
+    weights = [(WEIGHT + symbol, "<f4") for symbol in account.weights]
+    rows = np.zeros(len(account.times), [("time", "<i8"), *numbers, *weights])
+    rows["time"] = account.times
+    for name in STRATEGIES:
+        rows[name] = account.equity[name]
+    steps = {"traded": account.traded, "trades": account.trades, "exposed": account.exposed, **account.costs}
+    steps |= {WEIGHT + symbol: values for symbol, values in account.weights.items()}
+    for name, values in steps.items():
+        rows[name][1:] = values
+    return rows
+
+
+def read_account(path: Path) -> np.ndarray:
+    """The rows of a file, which may be from anybody: FileError if it is not what `write_account` writes."""
+    with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise FileError(f"{printable(path)} is larger than {LARGEST >> 20} MiB, the most that is read")
+    try:
+        rows = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False, max_header_size=LARGEST_HEADER)
+        if _is_account(rows):
+            return rows
+    except Exception:  # noqa: BLE001, S110 - whatever a damaged header makes of NumPy
+        pass
+    raise FileError(f"{printable(path)} is damaged: it holds no account; `rookery backtest` writes it anew")
+
+
+def _is_account(rows: Any) -> bool:
+    """Whether an array has the fields of an account, plain numbers, and times that go forward."""
+    names = rows.dtype.names or ()
+    plain = all(rows.dtype[name].kind in "iuf" and rows.dtype[name].shape == () for name in names)
+    return bool(plain and set(FIELDS) <= set(names) and rows.ndim == 1 and len(rows) and _ascends(rows["time"]))
+
+
+def _ascends(times: np.ndarray) -> bool:
+    return bool((np.diff(times) >= 0).all())

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame
-from rookery.training.backtest.heat_map import heat_map
 from rookery.training.backtest.html_page import fallen, weight_curves
 from rookery.training.backtest.joined_account import JoinedAccount
-from rookery.training.backtest.svg_chart import thinned
+from rookery.training.backtest.svg_chart import heat_map, thinned
 from rookery.training.backtest.terminal import NAMES
 
 COLOURS = {"agent": "#1b6ca8", "hold": "#d1603d", "equal_weight": "#8b949e"}

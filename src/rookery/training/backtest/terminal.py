@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rookery.training.backtest.figures import percent
 from rookery.training.backtest.records import COSTS
-from rookery.training.backtest.verdict import percent
 
 MOST_PERIODS = 14  # rows by period: the finest unit with so many
 NAMES = {"agent": "agent", "hold": "hold", "equal_weight": "equal weight"}

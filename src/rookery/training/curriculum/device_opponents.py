@@ -21,14 +21,19 @@ from rookery.errors import OptionError
 from rookery.learners.kernels.gpu.policy_stack import PolicyStack, make_stack
 from rookery.learners.learner import Learner, Tree, generator_state, load_generator
 from rookery.learners.policy import Policy
-from rookery.training.curriculum.device_draws import pick_many
-from rookery.training.curriculum.opponent_codes import COPIES, POLICIES, WORLD_PLAYED, code_of, code_of_copy
+from rookery.training.curriculum.device_draws import (
+    COPIES,
+    POLICIES,
+    WORLD_PLAYED,
+    RandomStack,
+    code_of,
+    code_of_copy,
+    pick_many,
+)
 from rookery.training.curriculum.opponents import COPY_EVERY
-from rookery.training.curriculum.random_stack import RandomStack
-from rookery.training.league.league import League
-from rookery.training.league.matchmaking import SELF, priorities
+from rookery.training.league.league import SELF, League, priorities
 from rookery.training.players.agents import AgentPlayer, find_player
-from rookery.training.players.random_player import RandomPlayer
+from rookery.training.players.file_player import RandomPlayer
 from rookery.training.resolve.seats import SCRIPTS, Seat
 
 COPY_PLACES = 8  # for copies of the agent: games that began with older ones are still played

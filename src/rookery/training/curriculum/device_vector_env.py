@@ -20,11 +20,8 @@ from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
 from rookery.learners.learner import Tree
 from rookery.learners.observations import MASK_KEY
-from rookery.training.curriculum.device_figures import HostCopy
 from rookery.training.curriculum.device_opponents import DeviceOpponents
-from rookery.training.curriculum.device_plans import PlanBuffer
-from rookery.training.curriculum.device_results import RolloutResults
-from rookery.training.curriculum.device_shaping import ShapingWeights
+from rookery.training.curriculum.device_plans import HostCopy, PlanBuffer, RolloutResults, ShapingWeights
 from rookery.training.curriculum.phases import Phases
 from rookery.training.curriculum.vector_env import GAMES_KEY, CurriculumVectorEnv
 from rookery.training.resolve.seats import SCRIPTS, VIEW, masks_of_both

@@ -16,7 +16,7 @@ from rookery.learners.agent import Agent
 from rookery.learners.learner import Learner, Tree, load_module, module_state
 from rookery.training.league.league import League
 from rookery.training.players.agents import AgentPlayer, Player, Script, Seat, find_player, seated
-from rookery.training.players.random_player import RandomPlayer
+from rookery.training.players.file_player import RandomPlayer
 
 SCRIPTED = -1  # the number of an opponent that the world itself plays, or that does nothing
 SAVED = (AgentPlayer, RandomPlayer)  # players whose games can be saved and resumed

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rookery.config import Opponent, Phase
-from rookery.training.league.matchmaking import pick
+from rookery.training.league.league import pick
 
 DRAWS = 4  # random numbers per episode: variant, opponent, and two for the league
 

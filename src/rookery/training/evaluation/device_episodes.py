@@ -18,8 +18,7 @@ from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.frozen_policy import FrozenPolicy, forward_pass
 from rookery.learners.observations import MASK_KEY, split
 from rookery.training.evaluation.episodes import PlayedEpisode, action_seed, episode_seed, result_of_two
-from rookery.training.evaluation.final_numbers import final_numbers_of_row
-from rookery.training.evaluation.win_record import outcomes_of_row
+from rookery.training.evaluation.win_record import final_numbers_of_row, outcomes_of_row
 from rookery.training.players.agents import BLOCK, noise_block
 from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.world_choice import World

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rookery.config import RunConfig, build_config
 from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.confidence import interval_of
-from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator
-from rookery.training.evaluation.opponent_games import OpponentGames
-from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator, OpponentGames
+from rookery.training.evaluation.win_record import interval_of
 from rookery.training.players.agents import SCRIPTS, find_player, seated
-from rookery.training.players.random_player import NAME as RANDOM
-from rookery.training.resolve.failure_options import failure_options
-from rookery.training.resolve.resolved_run import with_recorded_image_size, wrapped
+from rookery.training.players.file_player import NAME as RANDOM
+from rookery.training.resolve.option_errors import failure_options
+from rookery.training.resolve.resolved_run import (
+    ResolvedRun,
+    evaluation_seed,
+    resolve_recorded_run,
+    with_recorded_image_size,
+    wrapped,
+)
 from rookery.training.resolve.world_choice import World, find, num_agents
 from rookery.training.storage.checkpoint_files import MANIFEST
+from rookery.training.storage.load_agent import agent_from, load_checkpoint
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.trust import check_run
 from rookery.worlds import registry
 
 
@@ -199,3 +210,108 @@ def _check_spaces(run: str, agent: Agent, played_world: World) -> None:
     for what, mine, theirs in (("observes", agent.observation_space, seen), ("acts in", agent.action_space, done)):
         if mine != theirs:
             raise OptionError(f"{run} cannot play {played_world.name}: its agent {what} {mine}, and that has {theirs}")
+
+
+HEADINGS = ("against", "games", "won (95 % CI)", "drawn", "lost (95 % CI)", "length", "return")
+UPDATE_SECONDS = 0.2  # between two changes of the line
+
+
+def print_games(results: dict[str, Any]) -> None:
+    """A table of what `evaluate_games` returned, a row for each opponent. Lines are never cut: names can be copied."""
+    step = f" at step {results['step']:,}" if "step" in results else ""
+    print(f"{results['agent']}{step}, seed {results['seed']}, {results['seconds']:.1f} s")
+    rows = [HEADINGS, *(_row(row) for row in results.get("opponents", [results]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        print(first.ljust(widths[0]), *cells, sep="  ")
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["opponent"],
+        f"{row['games']:,}",
+        _share(row["win_rate"], row["win_rate_interval"]),
+        f"{100 * row['draw_rate']:.1f} %",
+        _share(row["loss_rate"], row["loss_rate_interval"]),
+        f"{row['length_mean']:.0f}",
+        f"{row['return_mean']:.2f}",
+    )
+
+
+def _share(share: float, interval: list[float]) -> str:
+    """
+    >>> _share(0.872, [0.8499, 0.891])
+    '87.2 % (85.0 to 89.1)'
+    """
+    return f"{100 * share:.1f} % ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
+
+
+@contextmanager
+def counting(total: int, what: str = "games") -> Iterator[Callable[[str, int], None]]:
+    """A line on standard error that counts games or episodes, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda opponent, done: None
+        return
+    shown = 0.0
+
+    def update(opponent: str, done: int) -> None:
+        nonlocal shown
+        if time.perf_counter() - shown > UPDATE_SECONDS:
+            shown = time.perf_counter()
+            against = f"against {opponent}: " if opponent else ""
+            sys.stderr.write(f"\r\x1b[K{against}{done:,} of {total:,} {what}")
+            sys.stderr.flush()
+
+    try:
+        yield update
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run's agent as it was at `step`. `saved` holds the parts of the checkpoint that were read."""
+
+    run: RunDir
+    config: RunConfig
+    step: int
+    agent: Agent
+    saved: dict[str, Any]
+    trust: bool = False
+
+    @cached_property
+    def resolved(self) -> ResolvedRun:
+        """The run as it was trained. This imports the world's code, if it is in a file."""
+        self.check_code()
+        return resolve_recorded_run(self.config)
+
+    @property
+    def world(self) -> World:
+        """The world it was trained in."""
+        return self.resolved.world
+
+    def check_code(self) -> None:
+        """Ask the user before the world's code is imported, unless this user trained with it here."""
+        check_run(self.run, self.config, self.trust, playing=True)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run's own evaluations."""
+        return evaluation_seed(self.config)
+
+
+def open_run(
+    run: str | Path, runs_dir: str | Path, best: bool, parts: tuple[str, ...] = ("agent",), trust: bool = False
+) -> TrainedRun:
+    """Read a run that the user names: by its name, its path or as "latest", at its last checkpoint or at its best.
+    `trust` lets its world's code run without a question."""
+    allow_given(run)
+    found = RunDir.find(run, Path(runs_dir))
+    config = build_config(found.read_config())
+    step, saved = load_checkpoint(found, best, parts, trust)
+    agent = agent_from(saved["agent"])
+    agent.deterministic = config.evaluation.deterministic
+    return TrainedRun(found, config, step, agent, saved, trust)

@@ -13,13 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from rookery.engine.engine import Engine
+from rookery.engine.machine import usable_cores
+from rookery.engine.make_vec import make_vec
 from rookery.engine.seeding import child_seed
-from rookery.errors import WorldError
+from rookery.engine.settings import positive_int
+from rookery.errors import OptionError, WorldError
 from rookery.learners.action_spaces import mask_of
-from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script
-from rookery.training.resolve.seats import RETURN_TWO, VIEW, masks_of_both, views_in
+from rookery.training.resolve.option_errors import explain_option_errors
+from rookery.training.resolve.seats import RETURN_TWO, VIEW, masks_of_both, seat_of, views_in
+from rookery.training.resolve.world_choice import World, not_for_two_players
 
 KEYS = (1, 2)  # of the players' seeds
 WINNER = "winner"
@@ -211,3 +216,46 @@ def _winner(infos: dict[str, Any], env: int, name: str) -> int:
     if WINNER not in infos:
         raise WorldError(f"{name} does not say who won: the final info of a game should hold {WINNER!r}, 1, 0 or -1")
     return int(np.sign(infos[WINNER][env]))
+
+
+class GameEnvs:
+    """Envs of a two-player world, kept between matches."""
+
+    def __init__(self, duel: World, batch: int = 1, backend: str = "serial", **failure_options: Any) -> None:
+        """`duel` is a world as `duel_of` returns it, `batch` the number of games at once. `backend` is that of the envs
+        that train: envs that need a process there need one here. `failure_options` are those of `make_vec`."""
+        positive_int("batch", batch)
+        backend = "kernel" if duel.kernel else "process" if backend == "process" else "serial"
+        workers = None if duel.kernel else min(batch, usable_cores()) if backend == "process" else 1
+        self.duel = duel
+        with explain_option_errors(duel):
+            self.envs: Engine = make_vec(
+                duel.factory, batch, backend, workers, autoreset_mode="Disabled", copy=False, **failure_options
+            )
+        seat = seat_of(self.envs.single_observation_space, self.envs.single_action_space)
+        if seat is None:
+            self.envs.close()
+            raise not_for_two_players(duel)
+        self.seat = seat
+        self.scripted = _has_parameter(self.envs, "player_one") and _has_parameter(self.envs, "player_two")
+
+    def check(self, *players: Player | Script) -> None:
+        """Refuse scripted players that the world does not have."""
+        for player in players:
+            if isinstance(player, Script) and player.parameter != "free" and not self.scripted:
+                raise OptionError(
+                    f"{self.duel.name} has no script {player.name!r}: it takes parameters player_one and player_two"
+                )
+
+    def close(self) -> None:
+        """Close the envs."""
+        self.envs.close()
+
+
+def _has_parameter(envs: Engine, parameter: str) -> bool:
+    """Whether the envs have a parameter of this name."""
+    try:
+        envs.call_some([0], parameter)
+    except AttributeError:
+        return False
+    return True

@@ -16,8 +16,7 @@ import torch
 
 from rookery.engine.seeding import ChildSeeds
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.cut_episodes import LONGEST, cut_note
-from rookery.training.evaluation.episodes import PlayedEpisode
+from rookery.training.evaluation.episodes import LONGEST, PlayedEpisode, cut_note
 from rookery.training.evaluation.evaluator import Evaluation, evaluation_from
 
 CHECK_EVERY = 32  # steps between two questions to the device whether all episodes have ended

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from rookery.monitor.statistics import mean_interval
 
 RATES = {
     "winner": "win_rate",
@@ -132,3 +134,107 @@ def outcomes_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[str, A
             value = infos[name][row]
             found[RATES.get(name, name)] = float(value == 1 if name in RATES else value)
     return found
+
+
+MOST_NUMBERS, LONGEST_NAME = 24, 64  # of a run; the rest is left out or cut
+PREFIX = "info/"  # of these metrics
+RESTARTED = "restarted"  # the engine's own info of episodes that a failure cut short, 1 wherever it is: runs count them
+
+
+def final_numbers(final: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The finite numbers of episodes that ended in one step, by name, from a step's `final_info`. Infos that
+    `outcomes_of` turns into metrics, and those of the engine itself, are left out.
+
+    >>> final = {"equity": np.array([5.0, 0.0, np.nan]), "_equity": np.array([True, False, True])}
+    >>> final_numbers(final, {})
+    {'equity': array([5.])}
+    """
+    found = {}
+    for name, column in _columns(final, metadata):
+        values = _numbers(column[np.asarray(final[f"_{name}"], bool)])
+        if len(values):
+            found[name[:LONGEST_NAME]] = values
+    return found
+
+
+def final_numbers_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[str, Any]) -> dict[str, float]:
+    """The same of one row, as metrics, from the infos of an episode's last step.
+
+    >>> final_numbers_of_row({"equity": np.array([5.0, 6.0]), "_equity": np.array([True, True])}, 1, {})
+    {'info/equity': 6.0}
+    """
+    found: dict[str, float] = {}
+    for name, column in _columns(infos, metadata):
+        if infos[f"_{name}"][row] and len(found) < MOST_NUMBERS:
+            found |= {PREFIX + name[:LONGEST_NAME]: float(x) for x in _numbers(column[row : row + 1])}
+    return found
+
+
+def _columns(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+    named = (*RATES, *metadata.get("outcomes", ()), RESTARTED)
+    for name, column in infos.items():
+        if isinstance(column, np.ndarray) and column.ndim == 1 and f"_{name}" in infos and name not in named:
+            yield name, column
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """The finite numbers among some values; none of texts and other objects."""
+    if values.dtype == object:
+        kinds = (bool, int, float, np.number, np.bool_)
+        values = np.array([float(x) for x in values if isinstance(x, kinds) and not isinstance(x, complex)])
+    if values.dtype.kind not in "biuf":
+        return np.zeros(0)
+    numbers = values.astype(np.float64)
+    return numbers[np.isfinite(numbers)]
+
+
+WIDE = 0.1  # half of an interval, relative to the mean; of a share of games, absolute
+
+
+def interval_of(returns: Sequence[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the mean return."""
+    return mean_interval(float(np.mean(returns)), float(np.std(returns)), len(returns))
+
+
+def is_wide(returns: Sequence[float]) -> bool:
+    """Whether more episodes would tell more. Episodes that are all the same do not.
+
+    >>> is_wide([0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0]), is_wide([500.0] * 10), is_wide([-200.0, -199.0])
+    (True, False, False)
+    """
+    low, high = interval_of(returns)
+    mean = (low + high) / 2
+    return (high - low) / 2 > max(WIDE * abs(mean), 1e-9 * max(1.0, abs(mean)))
+
+
+def is_better(returns: Sequence[float], best: Sequence[float], best_mean: float) -> bool:
+    """Whether an evaluation is better than the best before by more than noise.
+
+    Its mean must be larger and, over the episodes that both have played, the mean difference must exceed its standard
+    error: these episodes began alike, so their differences vary less than their returns. As the best one stays the
+    same until it is beaten, small steps forward add up.
+
+    Args:
+        returns: Of its episodes, by their number.
+        best: Those of the best; empty if they are not known (from an earlier version).
+        best_mean: The mean return of the best.
+
+    Example:
+        >>> is_better([0.0, 1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0], 0.4)  # 0.2 more, with an error of 0.2
+        False
+        >>> is_better([10.0, 21.0, 32.0], [9.0, 20.0, 30.0], 19.67)
+        True
+    """
+    mean = float(np.mean(returns))
+    if not mean > best_mean:
+        return False
+    if not len(best):
+        return mean - best_mean > standard_error(returns)
+    common = min(len(returns), len(best))
+    gains = np.subtract(returns[:common], best[:common])
+    return float(gains.mean()) > standard_error(gains)
+
+
+def standard_error(values: Sequence[float] | np.ndarray) -> float:
+    """Of the mean of these values; 0 for a single one, whose spread nobody knows."""
+    return float(np.std(values)) / math.sqrt(len(values) - 1) if len(values) > 1 else 0.0

@@ -8,19 +8,104 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.errors import CheckpointError
+from rookery.console import printable
+from rookery.errors import CheckpointError, RunError
 from rookery.files import own_folder
-from rookery.training.league.opponent_record import OpponentRecord, rating_from, rating_state
 from rookery.training.league.ratings import Rating
 from rookery.training.storage import checkpoint
-from rookery.training.storage.state_tree import Tree, check_types
+from rookery.training.storage.checkpoint import LARGEST_STATE, STATE, Checkpoints
+from rookery.training.storage.checkpoint_files import (
+    MALFORMED,
+    Tree,
+    check_types,
+    parse_json,
+    read_contents,
+    short_text,
+)
+from rookery.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent
+
+DECAY = 0.99  # of a game's weight with each later game: about the last hundred count
+MAX_RATING = 1e6
+PRIOR = 4.0  # games, half of them won, that are assumed before the first one
+
+
+@dataclass
+class OpponentRecord:
+    """An opponent's rating, and the learner's results against it."""
+
+    rating: Rating = field(default_factory=Rating)
+    won: int = 0
+    drawn: int = 0
+    lost: int = 0
+    _weight: float = 0.0  # of the games, by their decay
+    _score: float = 0.0  # the part of it that was won
+
+    @property
+    def games(self) -> int:
+        return self.won + self.drawn + self.lost
+
+    @property
+    def win_rate(self) -> float:
+        """The learner's expected share of the next game, from the latest ones; a draw is half a win.
+
+        >>> OpponentRecord().win_rate
+        0.5
+        """
+        return (self._score + 0.5 * PRIOR) / (self._weight + PRIOR)
+
+    def add_game(self, outcome: int) -> None:
+        """Count a game that the learner won (1), drew (0) or lost (-1)."""
+        self.won += outcome > 0
+        self.drawn += outcome == 0
+        self.lost += outcome < 0
+        self._weight = DECAY * self._weight + 1.0
+        self._score = DECAY * self._score + 0.5 * (1 + outcome)
+
+    def add_more(self, won: int, drawn: int, lost: int, counted: Sequence[int]) -> None:
+        """Count games of which some were counted already, as if these had been the last ones."""
+        more = (won - counted.count(1), drawn - counted.count(0), lost - counted.count(-1))
+        games = sum(more)
+        if not games:
+            return
+        self.won, self.drawn, self.lost = self.won + more[0], self.drawn + more[1], self.lost + more[2]
+        before = DECAY**games
+        weight = (1.0 - before) / (1.0 - DECAY)
+        self._weight = before * self._weight + weight
+        self._score = before * self._score + weight * (more[0] + 0.5 * more[1]) / games
+
+    def state(self) -> Tree:
+        """As plain values, for a checkpoint."""
+        return {
+            **rating_state(self.rating), "won": self.won, "drawn": self.drawn, "lost": self.lost,
+            "weight": self._weight, "score": self._score,
+        }  # fmt: skip
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> OpponentRecord:
+        check_types(state, cls().state(), ("standing",))
+        counts = (state[name] for name in ("won", "drawn", "lost", "weight", "score"))
+        return cls(rating_from(state), *counts)
+
+
+def rating_from(state: dict[str, Any]) -> Rating:
+    """A rating from plain values, which are checked: the file may be from anywhere."""
+    check_types(state, rating_state(Rating()), ("rating",))
+    if not all(abs(state[name]) < MAX_RATING for name in ("mu", "sigma")):
+        raise CheckpointError(f"a rating of {state['mu']!r:.20} ± {state['sigma']!r:.20} is not possible")
+    return Rating(float(state["mu"]), float(state["sigma"]))
+
+
+def rating_state(rating: Rating) -> Tree:
+    return {"mu": rating.mu, "sigma": rating.sigma}
+
 
 NAME = re.compile(r"step-\d+(-\d+)?")
 FOLDER = "league"  # in a run's own
@@ -122,3 +207,67 @@ class Archive:
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
+
+
+LEARNER = "the learner"
+
+
+def league_rows(
+    step: int, learner: Rating, members: Iterable[PastAgent], met: Mapping[str, OpponentRecord]
+) -> list[dict[str, Any]]:
+    """A row for each agent, the best first and retired ones last; wins, draws and losses are the learner's. Kinds:
+    "learner", "member", "retired" and "other" (an opponent outside the archive, such as a script)."""
+    rows = [_row(LEARNER, "learner", step, learner, None)]
+    for member in members:
+        kind = "retired" if member.retired else "member"
+        rows.append(_row(member.name, kind, member.step, member.record.rating, member.record))
+    rows += [_row(name, "other", None, record.rating, record) for name, record in met.items()]
+    return sorted(rows, key=lambda row: (row["kind"] == "retired", -row["rating"]))
+
+
+def _row(name: str, kind: str, step: int | None, rating: Rating, against: OpponentRecord | None) -> dict[str, Any]:
+    row = {"name": name, "kind": kind, "step": step, "rating": rating.value, "mu": rating.mu, "sigma": rating.sigma}
+    known = against is not None and against.games > 0
+    counts = {name: getattr(against, name) if against else None for name in ("games", "won", "drawn", "lost")}
+    return {**row, **counts, "win_rate": against.win_rate if against is not None and known else None}
+
+
+PART = "course"  # of a checkpoint, in which the league is
+
+
+@dataclass(frozen=True)
+class StoredLeague:
+    """A run's league as it was at `step`."""
+
+    run: RunDir
+    step: int
+    learner: Rating
+    archive: Archive
+    met: dict[str, OpponentRecord]
+
+
+def stored_league(run: RunDir) -> StoredLeague | None:
+    """A run's league, read only; None if it has none, as no opponent was a policy."""
+    checkpoints = Checkpoints(run.checkpoints)
+    latest = checkpoints.latest()
+    if latest is None:
+        raise RunError(f"{run.name} has no checkpoint yet, which would hold its league")
+    if PART not in parse_json(
+        latest / STATE, read_contents(latest / STATE, LARGEST_STATE)
+    ):  # written before there were leagues
+        return None
+    step, tree = checkpoints.load_latest(only=(PART,))
+    try:
+        saved = tree[PART].get("league")
+        return None if saved is None else _read(run, step, saved)
+    except CheckpointError:
+        raise
+    except MALFORMED as error:
+        raise CheckpointError(f"the league of {run.name} cannot be read: {short_text(error)}") from error
+
+
+def _read(run: RunDir, step: int, saved: Tree) -> StoredLeague:
+    archive = Archive(run.path / FOLDER, size=max(1, len(saved["members"])))
+    archive.restore_members(saved["members"])
+    met = {printable(name): OpponentRecord.from_state(record) for name, record in saved["met"].items()}
+    return StoredLeague(run, step, rating_from(saved["learner"]), archive, met)

@@ -17,7 +17,7 @@ from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
 from rookery.learners.frozen_policy import PackedPolicy, forward_pass, freeze
 from rookery.learners.policy import Policy
-from rookery.training.players import random_player
+from rookery.training.players import file_player
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import SCRIPTS, Seat
 from rookery.training.storage.checkpoint_files import MANIFEST
@@ -184,8 +184,8 @@ def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, determin
     `file.py:Agent`."""
     if who.lower() in SCRIPTS:
         return Script(SCRIPTS[who.lower()])
-    if who == random_player.NAME:
-        return random_player.RandomPlayer(seat)
+    if who == file_player.NAME:
+        return file_player.RandomPlayer(seat)
     if ".py:" in who:
         return FilePlayer(who, seat)
     agent, name = _find_agent(who, Path(runs_dir))
@@ -200,7 +200,7 @@ def check_player(who: str, runs_dir: str | Path = "runs") -> None:
             raise OptionError(f"{who!r}: there is no file {path!r}")
     elif (
         who.lower() not in SCRIPTS
-        and who not in (random_player.NAME, *registry.agents())
+        and who not in (file_player.NAME, *registry.agents())
         and not os.path.isfile(os.path.join(who, MANIFEST))
     ):
         _find_run(who, Path(runs_dir))

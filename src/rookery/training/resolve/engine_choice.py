@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import hashlib
+import json
+from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import deepcopy
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+import gymnasium
 
 from rookery.config import RunConfig
 from rookery.console import meanwhile, say
@@ -13,10 +20,13 @@ from rookery.engine.make_vec import plan
 from rookery.engine.probe import Probe, probe
 from rookery.errors import OptionError, StepTimeout
 from rookery.learners.registry import specs
-from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.option_errors import explain_option_errors
-from rookery.training.resolve.useful_envs import recall_useful_envs, remember_useful_envs
+from rookery.training.resolve.recipes import recipe_for
+from rookery.training.resolve.seats import NO_STEP_LIMIT, all_opponents
 from rookery.training.resolve.world_choice import World
+from rookery.user_dirs import cache_folder, read_own, write_own
+from rookery.worlds import known_recipes
+from rookery.worlds.world_spec import Recipe
 
 MAX_PYTHON_ENVS = 100_000  # of a world that is not compiled: each env is a Python object
 MAX_ADAPTIVE_ENVS = 256
@@ -136,3 +146,138 @@ def _groups(config: RunConfig, choice: Choice) -> int:
         return 1
     overlap = choice.backend == "process" and specs()[config.learner].on_policy and choice.num_envs > 1
     return config.groups or (2 if overlap else 1)
+
+
+MOST_ENTRIES = 1_000  # kept, the newest
+
+
+def recall_useful_envs(world: World, *facts: object) -> int | None:
+    """The number that was measured before; None if none was. `facts` are what it depends on beside world and cores."""
+    key = _key(world, facts)
+    count = None if key is None else _read().get(key)
+    return count if type(count) is int and count >= 1 else None
+
+
+def remember_useful_envs(world: World, count: int, *facts: object) -> None:
+    """Keep it. If there is no folder to keep it in, the next run measures again."""
+    key, path = _key(world, facts), _path()
+    if key is None or path is None:
+        return
+    known = {name: value for name, value in _read().items() if name != key}
+    newest = dict([*known.items(), (key, count)][-MOST_ENTRIES:])
+    with suppress(OSError):
+        write_own(path, json.dumps(newest, indent=0).encode())
+
+
+def _key(world: World, more: tuple[object, ...] = ()) -> str | None:
+    """What the measurement depends on; None for a class or function, which has no lasting name."""
+    if not isinstance(world.source, str):
+        return None
+    path, colon, _ = world.source.rpartition(":")
+    try:
+        content = Path(path).read_bytes() if colon and path.endswith(".py") else b""
+    except OSError:
+        return None
+    options = sorted(world.env_kwargs.items())
+    facts = (world.source, options, world.wrappers, gymnasium.__version__, usable_cores(), *more)  # on a CPU no more
+    return hashlib.sha256(repr(facts).encode() + content).hexdigest()
+
+
+def _read() -> dict[str, object]:
+    path = _path()
+    try:
+        found = {} if path is None else json.loads(read_own(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _path() -> Path | None:
+    folder = cache_folder("measured")
+    return None if folder is None else folder / "useful_envs.json"
+
+
+LEARNERS = ("ppo",)  # that take tensors from envs
+
+
+def with_envs_on_device(config: RunConfig, world: World) -> RunConfig:
+    """A learner on an NVIDIA GPU has its kernel world there too, unless the config names another backend."""
+    if config.backend != "auto" or not config.device.startswith("cuda") or not world.kernel:
+        return config
+    reason = why_not_on_device(config, world)
+    if reason:
+        say(f"the envs are stepped on the CPU: {reason}")
+        return config
+    return config.model_copy(update={"backend": "cuda"})
+
+
+def why_not_on_device(config: RunConfig, world: World) -> str:
+    """What keeps the envs of this run on the CPU; "" if nothing does."""
+    if world.kernel_world is not None and world.kernel_world.calls_c:
+        return f"{world.name} calls a C library; --set backend=cuda takes a GPU's version of it, if there is one"
+    if config.learner not in LEARNERS:
+        return f"{config.learner} takes no tensors from envs"
+    in_python = [opponent.who for opponent in all_opponents(config) if ".py:" in opponent.who]
+    if in_python:
+        return f"the opponent {in_python[0]!r} acts there"
+    if find_spec("numba_cuda") is None and find_spec("numba.cuda") is None:
+        return "the GPU's needs numba-cuda: pip install 'rookery[cuda]'"
+    return ""
+
+
+MANY_ENVS = 256  # with fewer, PPO's small nets are about as fast on a CPU
+MOST_ENVS = 4096  # that are chosen for a given number of steps
+
+
+def with_gpu(config: RunConfig, world: World, may_take: bool) -> RunConfig:
+    """With the envs on the learner's GPU; and with both on the machine's GPU if the run may take it, the config leaves
+    the device open, and it pays."""
+    is_open = config.device == "auto" and config.backend == "auto" and world.kernel
+    if may_take and is_open and has_nvidia_gpu() and pays(config, world):
+        config = config.model_copy(update={"device": "cuda"})
+    return with_envs_on_device(config, world)
+
+
+def pays(config: RunConfig, world: World) -> bool:
+    """Whether a run of a kernel world is faster on a GPU, by what is known before it starts: an off-policy learner's
+    many updates are, and so are PPO's with many envs."""
+    if why_not_on_device(config, world):
+        return False
+    if not specs()[config.learner].on_policy:
+        return True
+    envs = config.num_envs if _has_num_envs(config) else gpu_recipe(config, world).get("num_envs", 0)
+    return isinstance(envs, int) and envs >= MANY_ENVS
+
+
+def gpu_recipe(config: RunConfig, world: World) -> Recipe:
+    """What replaces parts of the world's recipe on a GPU; nothing if the user gave the number of envs."""
+    if _has_num_envs(config) or config.learner != "ppo":
+        return {}
+    has_length = "steps" in config.model_fields_set or config.episodes is not None or bool(config.phases)
+    name = world.name.removeprefix("rookery/")
+    own = known_recipes.ON_GPU.get(name, {}).get(config.learner)
+    if own is not None:
+        return {} if has_length else deepcopy(dict(own))
+    if recipe_for(world.name, config.learner, kernel=False):
+        return {}  # made for the steps and envs of a CPU
+    if not has_length:
+        return deepcopy(known_recipes.USUAL_ON_GPU)
+    rollout = known_recipes.USUAL_ON_GPU["ppo"]
+    short = config.model_copy(update={"ppo": config.ppo.model_copy(update=rollout)})  # type: ignore[attr-defined]
+    return {"num_envs": min(MOST_ENVS, most_envs(short) or MANY_ENVS), "ppo": dict(rollout)}
+
+
+def has_own_gpu_recipe(world: World, learner: str) -> bool:
+    """Whether the number of envs of this world on a GPU is known."""
+    return learner in known_recipes.ON_GPU.get(world.name.removeprefix("rookery/"), {})
+
+
+def has_nvidia_gpu() -> bool:
+    """Whether torch finds a GPU that numba-cuda can compile for."""
+    import torch
+
+    return torch.version.cuda is not None and torch.cuda.is_available()
+
+
+def _has_num_envs(config: RunConfig) -> bool:
+    return "num_envs" in config.model_fields_set and config.num_envs != "auto"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
+from rookery.config import RunConfig
 from rookery.console import printable
 from rookery.engine.env_factory import EnvFactory, EnvFromCallable, EnvFromFile, RegisteredEnv, world_in
 from rookery.errors import MissingExtra, OptionError, RookeryError, WorldError
@@ -106,3 +107,10 @@ def _is_library_error(world: BuildableWorld, error: Exception) -> bool:
     """Whether a library's world fails, because of its options or a missing package: the message alone explains it."""
     named = isinstance(world.source, str) and ".py:" not in world.source
     return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
+
+
+def failure_options(config: RunConfig) -> dict[str, Any]:
+    """Options of `make_vec`. On a GPU no env is restarted: an error ends the run."""
+    names = ("step_timeout", "on_failure", "max_restarts", "bad_values")
+    options = {name: getattr(config, name) for name in names}
+    return {**options, "on_failure": "raise"} if config.backend == "cuda" else options

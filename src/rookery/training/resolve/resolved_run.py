@@ -17,16 +17,16 @@ from rookery.engine.image_size import USUAL_SIZE, ImageSize, size_of
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
 from rookery.engine.seeding import child_seed
-from rookery.training.resolve.curriculum_config import (
+from rookery.training.resolve.engine_choice import choose_engine, gpu_recipe, measure, with_engine, with_gpu
+from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
+from rookery.training.resolve.seats import (
+    Seat,
     needs_two_player_form,
+    seat_of,
     with_absolute_paths,
     with_length_in_episodes,
     with_steps_of_phases,
 )
-from rookery.training.resolve.engine_choice import choose_engine, measure, with_engine
-from rookery.training.resolve.gpu_default import gpu_recipe, with_gpu
-from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
-from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.tensor_world import TensorWorld, tensor_run
 from rookery.training.resolve.world_choice import (
     World,

@@ -7,7 +7,8 @@ They are given as objects, `rookery.train(..., callbacks=[MyCallback()])`, or by
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ from rookery.config import RunConfig
 from rookery.console import say
 from rookery.errors import OptionError
 from rookery.gate import allow_given
+from rookery.learners.agent import Agent
 from rookery.user_code import find_in_file
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent
     from rookery.learners.learner import Learner
-    from rookery.training.run.result import Result
 
 
 class Callback:
@@ -199,3 +200,39 @@ def _checked(callback: Any) -> Callback:
         return callback
     hint = "; make an object of it" if isinstance(callback, type) else ""
     raise OptionError(f"a callback should be derived from rookery.Callback, got {callback!r:.80}{hint}")
+
+
+@dataclass(frozen=True, eq=False)
+class Result(Mapping[str, Any]):
+    """Returned by `rookery.train`; `result["mean_reward"]` works as well as `result.mean_reward`."""
+
+    run_name: str
+    path: Path
+    agent: Agent
+    total_steps: int
+    episodes: int
+    mean_reward: float  # of the last 100 episodes; NaN if none was finished
+    evaluation: float | None  # mean return of the last evaluation
+    best_evaluation: float | None
+    seconds: float
+    steps_per_second: float  # of training: without evaluations, and without the first round, which may compile
+    num_envs: int
+    reason: str  # "finished", "goal reached", "interrupted"
+    exit_code: int = 0
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in list(self):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.name for field in fields(self))
+
+    def __len__(self) -> int:
+        return len(fields(self))
+
+    def as_json(self) -> dict[str, Any]:
+        """All but the agent, as plain values."""
+        values = {name: value for name, value in self.items() if name != "agent"}
+        values["mean_reward"] = None if self.mean_reward != self.mean_reward else self.mean_reward
+        return values | {"path": str(self.path)}

@@ -30,30 +30,27 @@ from rookery.monitor.episode_file import EpisodeFile
 from rookery.monitor.events import Sinks
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.log_lines import make_console_sink
-from rookery.monitor.system_figures import SystemFigures
+from rookery.monitor.system_figures import GpuFigures, SystemFigures
 from rookery.monitor.trackers import TensorBoard
-from rookery.training.curriculum.setup_curriculum import evaluation_opponents, make_curriculum_env
+from rookery.training.curriculum.curriculum import evaluation_opponents, make_curriculum_env
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluator
-from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
-from rookery.training.resolve.failure_options import failure_options
-from rookery.training.resolve.option_errors import explain_option_errors
+from rookery.training.resolve.option_errors import explain_option_errors, failure_options
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
+from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.resolve.world_choice import check_learner
-from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
-from rookery.training.run.backend_review import BackendReview
+from rookery.training.run.adaptive_envs import AdaptiveNumEnvs, BackendReview
 from rookery.training.run.callbacks import Callback
-from rookery.training.run.memory_check import announce_size, check_memory, enough_memory, has_images, learner_size
+from rookery.training.run.out_of_memory import announce_size, check_memory, enough_memory, has_images, learner_size
 from rookery.training.run.shared_run import RunAlone
 from rookery.training.run.stop_request import StopRequest
-from rookery.training.run.system_setup import open_system_figures
 from rookery.training.run.tensor_envs import make_tensor_engine, make_tensor_evaluator
-from rookery.training.storage.agent_folder import write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_mirror import CheckpointMirror, open_mirror
-from rookery.training.storage.folder_watch import FolderWatch
+from rookery.training.storage.load_agent import write_agent
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_lock import FolderWatch
 
 if TYPE_CHECKING:
     from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
@@ -371,3 +368,15 @@ def open_sinks(folder: RunDir, config: RunConfig) -> Sinks:
 
             sinks.append(make_tracker(name))
     return sinks
+
+
+@contextmanager
+def open_system_figures(config: RunConfig, learner: Learner) -> Iterator[SystemFigures | None]:
+    """CPU, memory and GPU of the run, if the config wants them."""
+    if not config.monitor.system:
+        yield None
+        return
+    gpu = GpuFigures(torch.cuda, torch.device(config.device).index, torch.version.hip is not None)
+    on_gpu = config.device.startswith("cuda")
+    notes = [problem] if on_gpu and (problem := gpu.problem()) else []
+    yield SystemFigures(gpu if on_gpu else None, learner.bytes_to_fill, notes)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from rookery.config import RunConfig
-from rookery.console import printable
-from rookery.errors import CheckpointError, OptionError, RunError
+from rookery.config import Opponent, RunConfig
+from rookery.console import printable, say
+from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from rookery.learners.learner import Learner, Tree
 from rookery.learners.learner_spec import Options
 from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import option_classes
+from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.resolve.seats import NO_STEP_LIMIT
+from rookery.training.run.loop import Loop
 from rookery.training.storage.checkpoint import Checkpoints, load
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.load_agent import check_agent
+from rookery.training.storage.registry_folder import PREFIX, find_version
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import shipped_tree, shipped_world
 
@@ -135,3 +140,73 @@ def load_initial_weights(weights: InitialWeights, learner: Learner) -> None:
         learner.load_weights({**weights.learner, "policy": weights.agent["policy"]})
     except CheckpointError as error:
         raise CheckpointError(f"`init_from`: of {weights.name}, {error}") from None
+
+
+def load_latest(folder: RunDir, config: RunConfig) -> Any:
+    """The latest valid checkpoint, with later metrics removed; None to begin anew."""
+    checkpoints = Checkpoints(folder.checkpoints, config.checkpoints.keep)
+    if checkpoints.latest() is None:
+        say(f"{folder.name} has no checkpoint yet; starting from the beginning")
+        folder.truncate_after(-1)
+        return None
+    step, saved = checkpoints.load_latest(check=partial(_check_saved, config))
+    folder.truncate_after(step)
+    return saved
+
+
+def _check_saved(config: RunConfig, saved: Any) -> None:
+    """Refuse a checkpoint that is not of this config, before nets are made for it."""
+    agent, loop = saved.get("agent"), saved.get("loop")
+    check_agent(agent)
+    if config.learner != agent["learner"] or getattr(config, config.learner).hidden != agent["options"]["hidden"]:
+        raise CheckpointError(f"a checkpoint's agent, of {agent['learner']}, has other nets than the run's config")
+    steps = loop.get("steps") if isinstance(loop, dict) else None
+    if type(steps) is not int or not 0 <= steps < NO_STEP_LIMIT:
+        raise CheckpointError(f"a checkpoint has {steps!r:.40} steps, which is not possible")
+    num_envs = loop.get("num_envs")
+    if config.num_envs == "adaptive" and (type(num_envs) is not int or not 1 <= num_envs <= MAX_ADAPTIVE_ENVS):
+        raise CheckpointError(
+            f"a checkpoint has {num_envs!r:.40} envs, and adaptive runs have up to {MAX_ADAPTIVE_ENVS}"
+        )
+
+
+def load_into(loop: Loop, saved: Any) -> tuple[Any, dict[str, Any]]:
+    """Continue from a checkpoint. One that is complete but was not written by rookery may fail in any way."""
+    try:
+        return loop.load(saved)
+    except RookeryError:
+        raise
+    except MALFORMED as error:
+        if getattr(error, "__notes__", None):  # of the user's env
+            raise
+        raise CheckpointError(f"the run cannot continue from its checkpoint: {short_text(error)}") from error
+
+
+def with_fixed_versions(config: RunConfig) -> RunConfig:
+    """Opponents such as "registry:agents@champion" as the folders of the versions that these are now, so that a resumed
+    run plays against the same ones."""
+    if not _names_versions(config):
+        return config
+    changes: dict[str, Any] = {
+        "opponents": _fixed(config.opponents),
+        "phases": [phase.model_copy(update={"opponents": _fixed(phase.opponents)}) for phase in config.phases],
+        "evaluation": config.evaluation.model_copy(
+            update={"opponents": [_folder(who) for who in config.evaluation.opponents]}
+        ),
+        "league": config.league.model_copy(update={"baselines": [_folder(who) for who in config.league.baselines]}),
+    }
+    return config.model_copy(update=changes)
+
+
+def _names_versions(config: RunConfig) -> bool:
+    opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
+    return any(who.startswith(PREFIX) for who in (*opponents, *config.evaluation.opponents, *config.league.baselines))
+
+
+def _fixed(opponents: list[Opponent]) -> list[Opponent]:
+    return [opponent.model_copy(update={"who": _folder(opponent.who)}) for opponent in opponents]
+
+
+def _folder(who: str) -> str:
+    version = find_version(who)
+    return who if version is None else str(version.resolve())

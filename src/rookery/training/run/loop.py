@@ -17,16 +17,14 @@ from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluation
-from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
-from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
-from rookery.training.run.backend_review import BackendReview
+from rookery.training.resolve.seats import NO_STEP_LIMIT
+from rookery.training.run.adaptive_envs import AdaptiveNumEnvs, BackendReview
 from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
-from rookery.training.run.episode_records import EpisodeRecords
-from rookery.training.run.hint_records import HintRecords
+from rookery.training.run.recent_episodes import EpisodeRecords, HintRecords
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
-from rookery.training.storage.folder_watch import UNWRITABLE
+from rookery.training.storage.run_lock import UNWRITABLE
 
 COMPILED = ("kernel", "cuda")  # backends
 NO_EPISODES = np.zeros(0, EPISODE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,9 @@ from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Learner
 from rookery.learners.registry import specs
 from rookery.monitor.trackers import check_trackers
-from rookery.training.curriculum.setup_curriculum import check_opponents
-from rookery.training.resolve.built_envs import recordable
+from rookery.training.curriculum.curriculum import check_opponents
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
-from rookery.training.resolve.session_world import session_world
+from rookery.training.resolve.session_world import recordable, session_world
 from rookery.training.resolve.world_choice import OBJECT, find
 from rookery.training.run.announcement import announce
 from rookery.training.run.callbacks import Callback, make_callback
@@ -33,22 +32,27 @@ from rookery.training.run.components import (
     with_tables,
     with_threads,
 )
-from rookery.training.run.env_places import check_cluster, open_envs, with_cluster_device
 from rookery.training.run.initial_weights import (
     InitialWeights,
     check_initial_weights,
     load_initial_weights,
+    load_into,
+    load_latest,
     read_initial_weights,
+    with_fixed_versions,
     with_nets_of,
 )
 from rookery.training.run.loop import Loop
-from rookery.training.run.measured_envs import with_measured_envs
+from rookery.training.run.measured_envs import check_cluster, open_envs, with_cluster_device, with_measured_envs
 from rookery.training.run.out_of_memory import Lower, explained_shortage, fit_saved, less_text, with_less
-from rookery.training.run.process_choice import open_shared_run
-from rookery.training.run.registered_opponents import with_fixed_versions
-from rookery.training.run.resume_point import load_into, load_latest
 from rookery.training.run.run_end import write_failure
-from rookery.training.run.shared_run import RunAlone, check_shared, share_of, with_shared_devices
+from rookery.training.run.shared_run import (
+    RunAlone,
+    check_shared,
+    device_names,
+    share_of,
+    with_shared_devices,
+)
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_run, remember
@@ -223,3 +227,13 @@ def _open_loop(
         if begun is not None:
             begun.append(True)
         yield OpenRun(run, folder, loop, observations, infos)
+
+
+def open_shared_run(run: ResolvedRun) -> AbstractContextManager[RunAlone]:
+    """The other processes of a run, which end with it; of most runs there are none."""
+    names = device_names(run.config)
+    if len(names) == 1:
+        return nullcontext(RunAlone())
+    from rookery.training.run.rank_processes import start_processes
+
+    return start_processes(names)

@@ -20,10 +20,10 @@ from rookery.learners.learner import Learner, Tree
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.collector import Collector
-from rookery.training.storage.tree_bytes import bytes_to_tree, tree_to_bytes
+from rookery.training.storage.checkpoint_files import bytes_to_tree, tree_to_bytes
 
 if TYPE_CHECKING:
-    from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
+    from rookery.learners.execution.ranks import Ranks
 
 
 class RunAlone:

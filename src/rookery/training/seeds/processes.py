@@ -5,16 +5,100 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.config.run_size import LEARNING_PROCESS
+from rookery.console import size_text
+from rookery.errors import MemoryShortage, OptionError
 from rookery.training.commands import start_command
-from rookery.training.seeds.seed_runs import FINISHED, RESUME, SeedRun
-from rookery.training.seeds.shares import Shares
+from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_groups import experiment, read_config
+from rookery.training.storage.runs_table import row
+
+NEW, RESUME, FINISHED = "new", "resume", "finished"
+OPEN = (None, "auto")  # values that a run fills in
+ENGINE = ("num_envs", "backend", "groups", "device")  # measured where the user leaves them open
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """The run of one seed, and what is left to do about it: NEW, RESUME or FINISHED."""
+
+    seed: int
+    run: RunDir
+    state: str
+
+
+def seed_runs(resolved: ResolvedRun, seeds: Sequence[int]) -> list[SeedRun]:
+    """The run of each seed. A run in the runs folder with the same configuration and seed is used again; with a name
+    given, only if it has that name too."""
+    base = Path(resolved.config.runs_dir)
+    known = list(_known_runs(base))
+    return [_seed_run(resolved, seed, base, known) for seed in seeds]
+
+
+def with_known_engine(config: RunConfig, resolved: ResolvedRun) -> dict[str, Any]:
+    """The engine of the newest run with this configuration, for the keys that the user leaves open: a second
+    measurement may give another number of envs, and the seeds would not be comparable."""
+    left_open = [key for key in ENGINE if getattr(config, key) in OPEN]
+    wanted = {key: value for key, value in _experiment(resolved).items() if key not in left_open}
+    for _, recorded in sorted(_known_runs(Path(config.runs_dir)), key=lambda known: -known[0].created):
+        if _matches(wanted, recorded) and _has_name(config.name, recorded):
+            return {key: recorded[key] for key in left_open if recorded.get(key) not in OPEN}
+    return {}
+
+
+def name_of(resolved: ResolvedRun, seed: int) -> str:
+    """The name of a seed's run."""
+    name = resolved.config.name
+    return resolved.with_config(seed=seed).title if name is None else f"{name}-s{seed}"
+
+
+def _seed_run(
+    resolved: ResolvedRun, seed: int, base: Path, known: Sequence[tuple[RunDir, Mapping[str, Any]]]
+) -> SeedRun:
+    wanted, name = _experiment(resolved), name_of(resolved, seed)
+    for run, recorded in reversed(known):
+        same = recorded.get("seed") == seed and _matches(wanted, recorded)
+        if same and (resolved.config.name is None or recorded.get("name") == name):
+            return SeedRun(seed, run, FINISHED if row(run)["state"] == "finished" else RESUME)
+    return SeedRun(seed, RunDir(base / _free_name(base, name)), NEW)
+
+
+def _known_runs(base: Path) -> Iterator[tuple[RunDir, dict[str, Any]]]:
+    """All runs, the oldest first, with their configurations."""
+    for run in RunDir.all(base):
+        recorded = read_config(run)
+        if recorded:
+            yield run, recorded
+
+
+def _experiment(resolved: ResolvedRun) -> dict[str, Any]:
+    return experiment(resolved.config.model_dump(mode="json"))
+
+
+def _matches(wanted: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
+    have = experiment(recorded)
+    return all(value in OPEN or have.get(key) == value for key, value in wanted.items())
+
+
+def _has_name(name: str | None, recorded: Mapping[str, Any]) -> bool:
+    return name is None or recorded.get("name") == f"{name}-s{recorded.get('seed')}"
+
+
+def _free_name(base: Path, name: str) -> str:
+    """The name, or with a number behind it, if another run has it."""
+    number = 1
+    while (base / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
+    return name if number == 1 else f"{name}-{number}"
+
 
 BAD_INPUT = 2  # exit status
 MOST_OUTPUT = 4000  # characters of an error
@@ -107,3 +191,43 @@ class SeedProcesses:
 
     def _log(self, one: SeedProcess) -> Path:
         return self._scratch / f"seed-{one.seed_run.seed}.log"
+
+
+CORES_OF_PROCESSES = 4  # a run with worker processes uses several cores by itself
+MEMORY_OF_A_RUN = 1 << 30  # bytes: torch, a small net and its batches
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How many runs are trained side by side, and the cores that each one gets."""
+
+    jobs: int
+    cores: int
+
+
+def divide(config: RunConfig, runs: int, cores: int, memory: int, jobs: int | None = None) -> Shares:
+    """Divide the machine among runs.
+
+    A run on a GPU gets all of it. A run in worker processes gets at least four cores. Any other run learns on one core
+    for most of the time, so there is one run per core.
+
+    Args:
+        config: The resolved configuration of the runs.
+        memory: Free bytes.
+        jobs: The number that the user wants instead.
+    """
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"--jobs should be an integer >= 1, got {jobs}")
+    if jobs is None:
+        if config.device not in ("auto", "cpu"):
+            jobs = 1
+        else:
+            jobs = cores // CORES_OF_PROCESSES if config.backend == "process" else cores
+        jobs = min(jobs, memory // MEMORY_OF_A_RUN)
+    elif (needed := min(jobs, runs) * LEARNING_PROCESS) > memory:
+        raise MemoryShortage(
+            f"{min(jobs, runs):,} runs at a time need at least {size_text(needed)} of memory, and "
+            f"{size_text(memory)} are free: {max(1, memory // LEARNING_PROCESS):,} would fit"
+        )
+    jobs = max(1, min(jobs, runs))
+    return Shares(jobs, max(1, cores // jobs))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rookery.config import RunConfig
+from rookery.config.schema import SEEDS
 from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
-from rookery.errors import MissingExtra
+from rookery.errors import MissingExtra, OptionError
 from rookery.files import own_folder
+from rookery.monitor.formatting import count, number, percent, rate
 from rookery.monitor.statistics import (
     CONFIDENCE,
     EPISODE,
@@ -24,10 +27,19 @@ from rookery.monitor.statistics import (
     read_curve,
 )
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run
-from rookery.training.seeds.processes import SeedProcess, SeedProcesses
-from rookery.training.seeds.seed_runs import FINISHED, NEW, RESUME, SeedRun, seed_runs, with_known_engine
-from rookery.training.seeds.seed_screen import SeedScreen
-from rookery.training.seeds.shares import Shares, divide
+from rookery.training.resolve.seats import NO_STEP_LIMIT
+from rookery.training.seeds.processes import (
+    FINISHED,
+    NEW,
+    RESUME,
+    SeedProcess,
+    SeedProcesses,
+    SeedRun,
+    Shares,
+    divide,
+    seed_runs,
+    with_known_engine,
+)
 from rookery.training.storage.run_groups import group_runs
 from rookery.training.storage.runs_table import row
 
@@ -220,3 +232,111 @@ def _draw(done: Sequence[SeedProcess]) -> Path | None:
     except (MissingExtra, OSError) as error:
         say(f"the plot was not drawn: {error}")
         return None
+
+
+REDRAW_SECONDS, LINE_SECONDS = 0.5, 10.0
+COLUMNS = ("seed>", "run", "steps>", "", "steps/s>", "last eval>", "best eval>", "state")
+
+
+class SeedScreen:
+    """Shows what the runs do, for people. `update` may be called as often as one likes."""
+
+    def __init__(self, steps: int, panel: bool = True, verbose: bool = True, stream: TextIO | None = None) -> None:
+        """With `panel`, on a terminal, the table; without `verbose`, nothing is shown."""
+        self._steps = steps if steps < NO_STEP_LIMIT else None
+        self._panel, self._verbose = panel, verbose
+        self._stream = stream or sys.stdout
+        self._live: Any = None
+        self._due = 0.0
+        self._said: dict[int, tuple[str, Any]] = {}
+
+    def __enter__(self) -> SeedScreen:
+        if self._panel and self._verbose and self._stream.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
+            self._live = Live(console=console, auto_refresh=False)
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._live is not None:
+            self._live.__exit__(*error)
+
+    def update(self, processes: Sequence[SeedProcess], last: bool = False) -> None:
+        """Show the present state, if it is time for it; a line also whenever a run starts or ends."""
+        if not self._verbose:
+            return
+        due = last or time.monotonic() >= self._due
+        changed = [one for one in processes if self._said.get(one.seed_run.seed, ("",))[0] != one.state]
+        if not due and not changed:
+            return
+        if self._live is not None:
+            self._live.update(self._table(processes), refresh=True)
+        for one in processes if due and not last else changed:
+            self._say(one)
+        if due:
+            self._due = time.monotonic() + (LINE_SECONDS if self._live is None else REDRAW_SECONDS)
+
+    def _say(self, one: SeedProcess) -> None:
+        """A line about a run, if there is something new."""
+        seed, cells = one.seed_run.seed, self._cells(one)
+        before, self._said[seed] = self._said.get(seed), (one.state, cells)
+        if self._live is not None or before == self._said[seed] or one.state == "waiting":
+            return
+        _, name, steps, share, speed, last_eval, best_eval, state = cells
+        made = f"{steps} steps{f' ({share})' if share else ''}, {speed} steps/s"
+        text = f"{made}, last evaluation {last_eval}, best {best_eval}"
+        self._stream.write(f"seed {seed} ({name}): {state}{'' if steps == '-' else f', {text}'}\n")
+        self._stream.flush()
+
+    def _table(self, processes: Sequence[SeedProcess]) -> Any:
+        from rookery import printing
+
+        table = printing.table("", *COLUMNS)
+        for one in processes:
+            table.add_row(*self._cells(one))
+        return table
+
+    def _cells(self, one: SeedProcess) -> tuple[str, ...]:
+        run = one.seed_run.run
+        found: dict[str, Any] = row(run) if run.path.is_dir() else {}
+        steps = found.get("steps")
+        share = percent(min(1.0, steps / self._steps)) if steps is not None and self._steps else ""
+        evaluations = (number(found.get("last_eval")), number(found.get("best_eval")))
+        return (
+            str(one.seed_run.seed), run.name, count(steps), share, rate(found.get("steps_per_second")), *evaluations,
+            one.state,
+        )  # fmt: skip
+
+
+MOST = 1000
+
+
+def seed_list(text: str, first: int = 0) -> list[int]:
+    """The seeds that a number or a list names. A number counts from `first`, the seed of the configuration.
+
+    >>> seed_list("3"), seed_list("3", first=7), seed_list("1,2,5"), seed_list("4,")
+    ([0, 1, 2], [7, 8, 9], [1, 2, 5], [4])
+    """
+    words = [word.strip() for word in text.split(",")]
+    listed = len(words) > 1
+    try:
+        numbers = [int(word) for word in words if word]
+    except ValueError:
+        raise _wrong(text) from None
+    seeds = numbers if listed else list(range(first, first + min(numbers[0], MOST + 1))) if numbers else []
+    if not seeds or len(seeds) > MOST or any(not 0 <= seed < SEEDS for seed in seeds):
+        raise _wrong(text)
+    twice = sorted({seed for seed in seeds if seeds.count(seed) > 1})
+    if twice:
+        raise OptionError(f"--seeds {text}: seed {twice[0]} is given twice; the same seed gives the same run")
+    return seeds
+
+
+def _wrong(text: str) -> OptionError:
+    return OptionError(
+        f"--seeds should be a number of seeds from 1 to {MOST}, such as 5, or a list of seeds >= 0, such as 1,2,3; "
+        f"got {text!r}"
+    )

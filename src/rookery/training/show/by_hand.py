@@ -17,9 +17,8 @@ from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.held_keys import HeldKeys
 from rookery.training.resolve.world_choice import World
-from rookery.training.show.display import check_display
 from rookery.training.show.grid import show_in_window
-from rookery.training.show.rendered_env import RenderedEnv, open_rendered
+from rookery.training.show.rendered_env import RenderedEnv, check_display, open_rendered
 from rookery.training.show.video import frame_stride, video_path, write_video
 
 # The columns of letters: keys for more and for less of each number of an action.

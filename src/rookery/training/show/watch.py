@@ -15,13 +15,20 @@ from rookery.errors import OptionError
 from rookery.files import own_folder
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
 from rookery.training.resolve.world_choice import World, find
-from rookery.training.show.display import check_display
-from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, ShownAgent, outcome
+from rookery.training.show.episode import (
+    HOLD_SECONDS,
+    Matchup,
+    PlayLimits,
+    ShownAgent,
+    make_matchup,
+    needs_opponent,
+    outcome,
+    usual_opponent,
+)
 from rookery.training.show.grid import MAX_ENVS, default_env_count, play_grid, show_in_window
-from rookery.training.show.matchup import Matchup, make_matchup, needs_opponent, usual_opponent
-from rookery.training.show.rendered_env import RenderedEnv, open_rendered, open_rendered_envs
+from rookery.training.show.rendered_env import RenderedEnv, check_display, open_rendered, open_rendered_envs
 from rookery.training.show.video import frame_stride, video_path, write_video
 from rookery.training.storage.shipped_agents import shipped_agent, shipped_world
 

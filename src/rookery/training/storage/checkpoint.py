@@ -35,17 +35,20 @@ from rookery.files import own_folder, sync_folder
 from rookery.training.storage.checkpoint_files import (
     MALFORMED,
     MANIFEST,
+    Tree,
     as_json,
+    escape,
+    join_arrays,
     parse_json,
     read_contents,
     read_manifest,
     safetensors,
     short_text,
+    split_arrays,
     verified_path,
     write_file,
     write_manifest,
 )
-from rookery.training.storage.state_tree import Tree, escape, join_arrays, split_arrays
 
 STATE = "state.json"
 UNFINISHED = ".unfinished-"  # folders being written or removed

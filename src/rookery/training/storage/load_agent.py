@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,18 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rookery.errors import CheckpointError, RunError, UsageError
-from rookery.gate import allow_given
+from rookery.console import printable
+from rookery.errors import CheckpointError, FileError, RunError, UsageError
+from rookery.gate import Reach, allow, allow_given, reaches
 from rookery.learners.agent import Agent
 from rookery.learners.learner import load_module
 from rookery.learners.learner_spec import Options
 from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import make_policy, option_classes
-from rookery.training.storage.agent_folder import holds_agent, reached_by_agent, read_agent, write_agent
-from rookery.training.storage.checkpoint import Checkpoints
-from rookery.training.storage.checkpoint_files import MALFORMED, short_text
+from rookery.learners.saved_agent import saved_agent
+from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints, save
+from rookery.training.storage.checkpoint import load as read_tree
+from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST, short_text
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_reach
 
@@ -118,3 +122,43 @@ def check_fits(saved: dict[str, Any], agent: Agent) -> None:
                 f"the world has changed since the checkpoint was written: its {what} was {then}, and is {now} now. "
                 "Change it back, or start a new run"
             )
+
+
+def write_agent(agent: Agent, folder: Path) -> Path:
+    """Write an agent to a folder; an agent that is there is replaced when the new one is complete."""
+    if not folder.name:
+        raise FileError(f"{printable(folder)} cannot hold an agent: name a folder, such as 'my_agent'")
+    tree = {"agent": saved_agent(agent)}
+    if not folder.is_symlink() and holds_agent(folder):
+        new, old = (folder.with_name(f"{UNFINISHED}{uuid.uuid4().hex}") for _ in range(2))
+        save(new, tree)
+        folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    elif folder.exists() or folder.is_symlink():
+        raise FileError(f"{printable(folder)} exists already, and is no agent: nothing is written; choose another name")
+    else:
+        save(folder, tree)
+    return folder
+
+
+def holds_agent(folder: Path) -> bool:
+    """Whether this is the folder of an agent or of a checkpoint."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_agent(folder: Path, trust: bool = False) -> dict[str, Any]:
+    """The part "agent" of such a folder; `trust` lets the code of the agent's own network be imported."""
+    saved = read_tree(folder, only=("agent",))["agent"]
+    if trust:
+        allow(reached_by_agent(saved))
+    return saved
+
+
+def reached_by_agent(saved: Any) -> list[Reach]:
+    """What a saved agent's own description names outside: the code of its network."""
+    try:
+        options = option_classes()[saved["learner"]].model_validate(saved["options"])
+    except MALFORMED:  # which loading it reports
+        return []
+    return list(reaches(options, playing=True, key="agent"))

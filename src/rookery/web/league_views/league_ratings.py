@@ -8,10 +8,9 @@ from typing import Any
 
 from rookery.config.sections import LeagueOptions
 from rookery.errors import RookeryError
-from rookery.training.league.league_files import StoredLeague, stored_league
-from rookery.training.league.league_rows import LEARNER
+from rookery.training.league.archive import LEARNER, StoredLeague, stored_league
+from rookery.training.league.league import draw_chances
 from rookery.training.league.league_table import stored_rows
-from rookery.training.league.matchmaking import draw_chances
 from rookery.training.league.ratings import STANDARD_DEVIATIONS
 from rookery.training.storage.run_dir import RunDir
 from rookery.web.league_views.growing_lines import GrowingLines, Line, count_in, number_in, text_in

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.training.league.game_log import LoggedPlayer
-from rookery.training.league.player_source import IN_RUN, weights_hash
-from rookery.training.players import random_player
+from rookery.training.league.tournament import IN_RUN, weights_hash
+from rookery.training.league.tournament_report import LoggedPlayer
+from rookery.training.players import file_player
 from rookery.training.resolve.seats import SCRIPTS
 from rookery.training.storage.run_dir import RunDir
 from rookery.web.run_folders import NotShown, RunFolders, checked_name
@@ -20,9 +20,7 @@ def can_replay(player: LoggedPlayer) -> bool:
         return name in SCRIPTS
     if kind == "shipped":
         return name in registry.agents()
-    return player.source == random_player.NAME or (
-        player.run is not None and bool(IN_RUN.fullmatch(player.source or ""))
-    )
+    return player.source == file_player.NAME or (player.run is not None and bool(IN_RUN.fullmatch(player.source or "")))
 
 
 def replay_player(player: LoggedPlayer, place: str, folders: RunFolders) -> dict[str, Any]:
@@ -31,7 +29,7 @@ def replay_player(player: LoggedPlayer, place: str, folders: RunFolders) -> dict
         raise NotShown(f"{player.name} cannot play again: it is not known where it came from")
     assert player.source is not None
     kind, _, name = player.source.partition(":")
-    if name or kind == random_player.NAME:
+    if name or kind == file_player.NAME:
         return {"name": player.name, "kind": kind, "value": name or kind}
     assert player.run is not None
     path = _agent_folder(player, place, folders)

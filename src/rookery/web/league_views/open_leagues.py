@@ -14,12 +14,11 @@ from typing import Any
 
 from rookery.errors import RookeryError
 from rookery.files import open_plain, pread
+from rookery.training.league.archive import LEARNER, StoredLeague
 from rookery.training.league.archive import NAME as MEMBER
-from rookery.training.league.game_log import FILE as GAMES
-from rookery.training.league.league_files import StoredLeague
-from rookery.training.league.league_rows import LEARNER
-from rookery.training.league.rating_log import FILE as RATINGS
-from rookery.training.league.tournament_report import FILE as REPORT
+from rookery.training.league.ratings import RATINGS_FILE as RATINGS
+from rookery.training.league.tournament_report import GAMES_FILE as GAMES
+from rookery.training.league.tournament_report import REPORT_FILE as REPORT
 from rookery.training.league.tournament_report import TournamentReport, last_report
 from rookery.web.league_views.growing_lines import parse_line
 from rookery.web.league_views.league_ratings import RatingHistory, league_in_checkpoint, rating_row

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.training.league.game_log import COLUMNS, LoggedPlayer
-from rookery.training.league.pair_results import PairResults
-from rookery.training.league.tournament_report import TournamentReport
+from rookery.training.league.ratings import PairResults
+from rookery.training.league.tournament_report import COLUMNS, LoggedPlayer, TournamentReport
 from rookery.web.league_views.growing_lines import GrowingLines, Line, count_in, number_in, text_in
 from rookery.web.league_views.match_players import can_replay
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.training.backtest.account_file import FIELDS, WEIGHT
-from rookery.training.backtest.joined_account import STRATEGIES
+from rookery.training.backtest.joined_account import FIELDS, STRATEGIES, WEIGHT
 from rookery.training.backtest.records import COSTS
 
 PRICES = "prices"  # equal parts of all symbols without costs: what a paper account is compared with

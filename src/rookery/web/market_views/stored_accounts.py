@@ -11,7 +11,7 @@ from typing import Any
 
 from rookery.errors import FileError
 from rookery.files import open_plain
-from rookery.training.backtest.account_file import read_account
+from rookery.training.backtest.joined_account import read_account
 from rookery.training.storage.registry_folder import OUTPUTS
 from rookery.training.storage.run_record import as_object, number
 from rookery.web.market_views.account_curves import AccountCurves

@@ -31,7 +31,7 @@ from rookery.learners.heads import (
     MultiCategoricalHead,
 )
 from rookery.learners.observations import split
-from rookery.training.show.frame_grid import choose_columns
+from rookery.training.show.grid import choose_columns
 from rookery.training.show.video import as_rgb
 
 SMALL = 256  # pixels of a side, up to which a frame is a screen of pixels that can be seen

@@ -16,9 +16,8 @@ from rookery.engine.env_factory import kernel_of, resolve
 from rookery.errors import OptionError, RunError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.training.resolve.world_choice import World, find
-from rookery.training.show.episode import PlayLimits, ShownAgent
+from rookery.training.show.episode import Matchup, OpponentWrapper, PlayLimits, ShownAgent, make_matchup, usual_opponent
 from rookery.training.show.grid import GridEnv, default_env_count
-from rookery.training.show.matchup import Matchup, OpponentWrapper, make_matchup, usual_opponent
 from rookery.training.show.rendered_env import RenderedEnv, open_rendered_envs
 from rookery.training.show.watch import ShowSetup, show_setup, with_opponent
 from rookery.training.storage.shipped_agents import shipped_agent

@@ -17,9 +17,8 @@ from rookery.training.players.agents import AgentPlayer, Player, Script, find_pl
 from rookery.training.resolve.resolved_run import resolve_recorded_run
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import World, duel_of
-from rookery.training.show.episode import WINNERS
+from rookery.training.show.episode import ONLY_ENV, WINNERS, ReplayedGame
 from rookery.training.show.rendered_env import RenderedEnv, open_rendered
-from rookery.training.show.replayed_game import ONLY_ENV, ReplayedGame
 from rookery.training.storage import checkpoint
 from rookery.training.storage.load_agent import agent_from, check_network
 from rookery.training.storage.run_dir import RunDir
