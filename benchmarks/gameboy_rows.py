@@ -18,7 +18,7 @@ import psutil
 import rookery
 from engine_rows import Row, ratio_row
 from measure import SLICE, Unconnected, in_turns, rate, stepper
-from rookery.worlds.gameboy.joypad import Joypad
+from rookery.worlds.gameboy.emulator import Joypad
 
 WORLD = "rookery/GameBoy-v0"
 ENVS, WORKERS = 8, 2

@@ -33,9 +33,9 @@ from gameboy_game.scent import UNREACHABLE, Ground, goals
 from gameboy_game.starts import STARTS
 from gameboy_game.tiles import cut, draw_tiles
 
-from rookery.worlds.gameboy.built_in import built_in_states
 from rookery.worlds.gameboy.emulator import Emulator
 from rookery.worlds.gameboy.rom import ROMS, Rom, check
+from rookery.worlds.gameboy.states import built_in_states
 
 REPOSITORY = Path(__file__).parents[2]
 BEFORE_THE_DOOR = MapPosition(GARDEN, 104, 84)

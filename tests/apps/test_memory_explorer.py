@@ -15,10 +15,10 @@ from rookery.apps.memory_explorer.script import follow
 from rookery.apps.memory_explorer.search import Search
 from rookery.apps.memory_explorer.store import Store
 from rookery.errors import OptionError, RookeryError, WorldError
-from rookery.worlds.gameboy import profile as profiles
+from rookery.worlds.gameboy import game_profile as profiles
 from rookery.worlds.gameboy.env import GameBoyEnv
+from rookery.worlds.gameboy.profile_schema import MemoryValue
 from rookery.worlds.gameboy.rom import built_in_rom
-from rookery.worlds.gameboy.schema import MemoryValue
 from worlds.gameboy.cartridges import patched
 
 HEARTS, MODE, X = 0xC0A5, 0xC0A6, 0xC0A0

@@ -16,8 +16,8 @@ import pytest
 from rookery.files import pread
 from rookery.web.live.metrics_reader import Position, end_of, read_chunk
 from rookery.web.play.play_routes import PlayProcess, SessionEnded
-from rookery.worlds.gameboy.guide.client import MOST_FAILURES, GuideClient
-from rookery.worlds.gameboy.guide.settings import GuideSettings
+from rookery.worlds.gameboy.guide_client import MOST_FAILURES, GuideClient
+from rookery.worlds.gameboy.guide_settings import GuideSettings
 
 LINES = b"".join(b'{"kind": "update", "step": %d}\n' % step for step in range(2_000))
 

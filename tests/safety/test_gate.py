@@ -23,8 +23,8 @@ from rookery.training.evaluation.evaluate_run import evaluate_run
 from rookery.training.storage import trust
 from rookery.training.storage.run_dir import RunDir
 from rookery.user_code import load_file
-from rookery.worlds.gameboy.guide.settings import GuideSettings
-from rookery.worlds.gameboy.schema import Profile
+from rookery.worlds.gameboy.guide_settings import GuideSettings
+from rookery.worlds.gameboy.profile_schema import Profile
 
 MODELS = (RunConfig, StudyRecord, GuideSettings, Profile)
 

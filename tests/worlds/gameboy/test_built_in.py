@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rookery.worlds.gameboy import built_in
-from rookery.worlds.gameboy.built_in import built_in_states
+from rookery.worlds.gameboy import states
+from rookery.worlds.gameboy.states import built_in_states
 
 
 def test_states_are_kept_and_a_damaged_file_is_made_again(tmp_path, monkeypatch):
@@ -14,7 +14,7 @@ def test_states_are_kept_and_a_damaged_file_is_made_again(tmp_path, monkeypatch)
     first = built_in_states("meadow")
     (file,) = tmp_path.iterdir()
     kept = file.read_bytes()
-    monkeypatch.setattr(built_in, "_make_states", lambda *_: pytest.fail("read from the cache instead"))
+    monkeypatch.setattr(states, "_make_states", lambda *_: pytest.fail("read from the cache instead"))
     built_in_states.cache_clear()
     assert built_in_states("meadow") == first
     monkeypatch.undo()
@@ -29,4 +29,4 @@ def test_without_a_cache_folder_states_are_made_all_the_same(tmp_path, monkeypat
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path / "file" / "folder"))
     built_in_states.cache_clear()
-    assert len(built_in_states("meadow")) == len(built_in.read_starts("meadow").starts)
+    assert len(built_in_states("meadow")) == len(states.read_starts("meadow").starts)

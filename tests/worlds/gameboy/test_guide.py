@@ -21,12 +21,12 @@ from rookery.config import build_config
 from rookery.errors import OptionError, RunError
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_run, code_in, remember
+from rookery.worlds.gameboy import guidance, guide_client, guide_process
 from rookery.worlds.gameboy.env import GameBoyEnv
-from rookery.worlds.gameboy.guide import client, guidance, process
-from rookery.worlds.gameboy.guide.client import GuideClient, client_for
-from rookery.worlds.gameboy.guide.hint import check_hint
-from rookery.worlds.gameboy.guide.openai import OpenAIGuide, png
-from rookery.worlds.gameboy.guide.settings import GuideSettings, guide_settings
+from rookery.worlds.gameboy.guidance import check_hint
+from rookery.worlds.gameboy.guide_client import GuideClient, client_for
+from rookery.worlds.gameboy.guide_process import OpenAIGuide, png
+from rookery.worlds.gameboy.guide_settings import GuideSettings, guide_settings
 from training.runs import differences, last_state
 from worlds.gameboy.guides import HERE, Stub, stub
 
@@ -211,7 +211,7 @@ def test_a_restored_env_goes_on_with_its_hint(guided: Guided) -> None:
 
 def ask(asked: GuideClient, seconds: float = 20.0) -> dict[str, Any]:
     """The answer to one question."""
-    answers: client.Answers = deque()
+    answers: guide_client.Answers = deque()
     deadline = time.monotonic() + seconds
     while not asked.ask(answers, 1, {"x": 7}, SCREEN + 1):
         assert time.monotonic() < deadline and not asked._is_over
@@ -242,7 +242,7 @@ def test_a_guide_answers_in_a_process_of_its_own() -> None:
 def test_a_guide_that_does_not_answer_is_not_waited_for() -> None:
     """While it is busy further questions are dropped, and closing does not wait either."""
     slow = made("Sleeps")
-    answers: client.Answers = deque()
+    answers: guide_client.Answers = deque()
     started = time.monotonic()
     assert slow.ask(answers, 1, {"x": 1}, SCREEN) and not slow.ask(answers, 2, {"x": 1}, SCREEN)
     slow.release()
@@ -285,8 +285,8 @@ def test_a_guide_dies_with_its_run() -> None:
 import os, sys, time
 import numpy as np
 from collections import deque
-from rookery.worlds.gameboy.guide.client import client_for
-from rookery.worlds.gameboy.guide.settings import guide_settings
+from rookery.worlds.gameboy.guide_client import client_for
+from rookery.worlds.gameboy.guide_settings import guide_settings
 asked = client_for(guide_settings({f"{HERE}:Sleeps"!r}, {{}}), {ABOUT!r})
 asked.ask(deque(), 1, {{"x": 1}}, np.zeros((144, 160, 3), np.uint8))
 while asked.process is None:
@@ -355,7 +355,7 @@ def test_a_model_that_sees_gets_the_screen(server: Stub) -> None:
 def test_a_wrong_answer_is_an_error(server: Stub, content: bytes | None) -> None:
     """Which the process of the guide reports, and nothing else."""
     server.content = content
-    assert list(process._answer(model(server), {"room": 1}, SCREEN)) == ["error"]
+    assert list(guide_process._answer(model(server), {"room": 1}, SCREEN)) == ["error"]
 
 
 def test_neither_errors_nor_redirects_are_followed(server: Stub) -> None:

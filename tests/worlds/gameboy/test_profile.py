@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rookery.errors import ConfigError, WorldError
-from rookery.worlds.gameboy import profile
+from rookery.worlds.gameboy import game_profile
 from rookery.worlds.gameboy.conditions import parse
 from rookery.worlds.gameboy.rom import find_rom
 from worlds.gameboy.cartridges import PROFILE
@@ -76,7 +76,7 @@ def test_a_mistake_is_named_with_its_place(change, words):
     """Each wrong profile is refused in a sentence that says where, and what would be right."""
     assert change[0] in GOOD
     with pytest.raises(ConfigError) as caught:
-        profile.read(GOOD.replace(*change), "my.toml")
+        game_profile.read(GOOD.replace(*change), "my.toml")
     assert str(caught.value).startswith("my.toml")
     assert words in str(caught.value)
 
@@ -85,38 +85,38 @@ def test_a_reward_in_single_brackets():
     """The commonest slip with lists of tables."""
     start, rest = GOOD.split("[[reward]]", 1)
     with pytest.raises(ConfigError, match=r"\[reward\]: it is a list of tables, so write two brackets: \[\[reward"):
-        profile.read(start + "[reward]" + rest.split("[[reward]]")[0])
+        game_profile.read(start + "[reward]" + rest.split("[[reward]]")[0])
 
 
 def test_texts_of_other_editors(tmp_path):
     """A mark at the beginning is passed over; another encoding than UTF-8 is told of."""
     path = tmp_path / "mine.toml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
-    assert profile.find(path).profile.game.title == "PACER"
+    assert game_profile.find(path).profile.game.title == "PACER"
     path.write_bytes(("# grün\n" + GOOD).encode("latin-1"))
     with pytest.raises(WorldError, match=r"mine.toml: is not UTF-8 text.* save it as UTF-8 in your editor"):
-        profile.find(path)
+        game_profile.find(path)
 
 
 def test_a_profile_is_looked_for_in_this_folder(tmp_path, monkeypatch):
     """The message says in which: perhaps it is another than was thought."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WorldError, match=f"mine.toml: there is no such file in {tmp_path};"):
-        profile.find("mine.toml")
+        game_profile.find("mine.toml")
 
 
 def test_all_mistakes_are_told_at_once():
     """One message for all of them, each on its line."""
     wrong = GOOD.replace("weight = 1.0", "weigth = 1.0").replace("0xC000", "0x4000")
     with pytest.raises(ConfigError) as caught:
-        profile.read(wrong, "my.toml")
+        game_profile.read(wrong, "my.toml")
     assert str(caught.value).count("\n  line ") == 2
 
 
 def test_shipped_profiles_are_right():
     """They are found by name, and hold what they are known for."""
-    assert profile.shipped() == ["meadow", "oracle_of_seasons"]
-    meadow, oracle = (profile.find(name).profile for name in profile.shipped())
+    assert game_profile.shipped() == ["meadow", "oracle_of_seasons"]
+    meadow, oracle = (game_profile.find(name).profile for name in game_profile.shipped())
     assert meadow.game.built_in == "meadow"
     assert oracle.observation.size == 128
     assert {term.name: term.weight for term in oracle.reward} == {
@@ -131,15 +131,15 @@ def test_shipped_profiles_are_right():
 def test_an_unknown_profile(name, words):
     """The nearest name, or what there is."""
     with pytest.raises(WorldError, match=words.replace("?", r"\?")):
-        profile.find(name)
+        game_profile.find(name)
 
 
 def test_a_profile_that_was_changed_is_read_again(pacer):
     """Whoever writes at one can try it at once."""
-    found = profile.find(pacer["profile"])
+    found = game_profile.find(pacer["profile"])
     changed = found.path.read_text().replace("length = 40", "length = 41")
     found.path.write_text(changed)
-    assert profile.find(pacer["profile"]).profile.episode.length == 41
+    assert game_profile.find(pacer["profile"]).profile.episode.length == 41
     assert find_rom(found, pacer["rom"]).title == "PACER"
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from rookery.worlds.gameboy.profile_schema import Reward
 from rookery.worlds.gameboy.rewards import Rewards
-from rookery.worlds.gameboy.schema import Reward
 
 INDEX = {"a": 0, "b": 1}
 

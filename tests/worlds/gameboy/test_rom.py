@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import WorldError
-from rookery.worlds.gameboy import profile, rom, states, trial
+from rookery.worlds.gameboy import game_profile, rom, states
 from rookery.worlds.gameboy.emulator import Emulator
 from worlds.gameboy.cartridges import PROFILE, folder, patched
 from worlds.gameboy.cartridges import rom as cartridge
@@ -47,7 +47,7 @@ def test_a_wrong_rom(pacer, data, words):
     """Another game, a part of one, or a damaged one is told apart."""
     Path(pacer["rom"]).write_bytes(data)
     with pytest.raises(WorldError) as caught:
-        rom.find_rom(profile.find(pacer["profile"]), pacer["rom"])
+        rom.find_rom(game_profile.find(pacer["profile"]), pacer["rom"])
     assert words in str(caught.value)
     assert pacer["rom"] in str(caught.value)
 
@@ -55,16 +55,16 @@ def test_a_wrong_rom(pacer, data, words):
 def test_a_missing_rom(pacer):
     """The file that was named, and none named for a game that is not ours."""
     with pytest.raises(WorldError, match=r"none\.gb: the ROM cannot be read \(there is no such file in /"):
-        rom.find_rom(profile.find(pacer["profile"]), "none.gb")
+        rom.find_rom(game_profile.find(pacer["profile"]), "none.gb")
     with pytest.raises(
         WorldError, match=r"needs your own ROM of 'ZELDA DIN', which is neither shipped nor downloaded: give"
     ):
-        rom.find_rom(profile.find("oracle_of_seasons"))
+        rom.find_rom(game_profile.find("oracle_of_seasons"))
 
 
 def test_the_rom_folder_is_searched_by_title(pacer, tmp_path, monkeypatch):
     """One file with the title is taken; none or two are told."""
-    found, roms = profile.find(pacer["profile"]), tmp_path / "roms"
+    found, roms = game_profile.find(pacer["profile"]), tmp_path / "roms"
     monkeypatch.setenv(rom.FOLDER, str(roms))
     with pytest.raises(WorldError, match="is not a folder"):
         rom.find_rom(found)
@@ -86,10 +86,10 @@ def test_the_rom_folder_is_searched_by_title(pacer, tmp_path, monkeypatch):
         rom.find_rom(found)
     listed = f'title = "PACER"\nsha256 = ["{hashlib.sha256(other).hexdigest()}"]'
     found.path.write_text(found.path.read_text().replace('title = "PACER"', listed))
-    assert rom.find_rom(profile.find(found.path)).data == other
+    assert rom.find_rom(game_profile.find(found.path)).data == other
     (roms / "other" / "Mine.GB").unlink()
     with pytest.raises(WorldError, match="not a version that the profile pacer lists"):
-        rom.find_rom(profile.find(found.path))
+        rom.find_rom(game_profile.find(found.path))
 
 
 def test_our_own_game_is_not_played_under_another_title(pacer):
@@ -97,13 +97,13 @@ def test_our_own_game_is_not_played_under_another_title(pacer):
     path = Path(pacer["profile"])
     path.write_text(path.read_text().replace('title = "PACER"', 'title = "PACER"\nbuilt_in = "meadow"'))
     with pytest.raises(WorldError, match="meadow: this is 'MEADOW', but the profile pacer is for 'PACER'"):
-        rom.find_rom(profile.find(path))
-    assert not rom.Rom(WHOLE, "meadow").built_in and rom.find_rom(profile.find("meadow")).built_in
+        rom.find_rom(game_profile.find(path))
+    assert not rom.Rom(WHOLE, "meadow").built_in and rom.find_rom(game_profile.find("meadow")).built_in
 
 
 def test_paths_of_all_kinds(pacer, tmp_path):
     """Spaces and umlauts are no matter; a folder, a link in a circle and rubbish are told of."""
-    found, place = profile.find(pacer["profile"]), tmp_path / "Große Spiele [alt]"
+    found, place = game_profile.find(pacer["profile"]), tmp_path / "Große Spiele [alt]"
     place.mkdir()
     (place / "mein Spiel.gb").write_bytes(WHOLE)
     assert rom.find_rom(found, place / "mein Spiel.gb").data == WHOLE
@@ -119,10 +119,10 @@ def test_listed_checksums_decide(pacer):
     Path(pacer["rom"]).write_bytes(data)
     listed = f'title = "PACER"\nsha1 = ["{hashlib.sha1(data).hexdigest().upper()}"]'
     path.write_text(path.read_text().replace('title = "PACER"', listed))
-    assert rom.find_rom(profile.find(path), pacer["rom"]).data == data
+    assert rom.find_rom(game_profile.find(path), pacer["rom"]).data == data
     Path(pacer["rom"]).write_bytes(WHOLE)
     with pytest.raises(WorldError, match="not a version that the profile pacer lists: its SHA-256 is"):
-        rom.find_rom(profile.find(path), pacer["rom"])
+        rom.find_rom(game_profile.find(path), pacer["rom"])
 
 
 # --- save states ----------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_listed_checksums_decide(pacer):
 
 @pytest.fixture
 def emulator(pacer):
-    machine = Emulator(rom.find_rom(profile.find(pacer["profile"]), pacer["rom"]))
+    machine = Emulator(rom.find_rom(game_profile.find(pacer["profile"]), pacer["rom"]))
     yield machine
     machine.close()
 
@@ -181,10 +181,10 @@ def test_episodes_start_from_the_profiles_files(emulator, tmp_path):
         emulator.run(frames, ["right"])
         (tmp_path / f"{name}.state").write_bytes(states.pack(emulator.save(), emulator.rom))
     for files, count in ((["near.state"], 1), (["*.state"], 2)):
-        pattern = profile.find(folder(tmp_path)["profile"])
+        pattern = game_profile.find(folder(tmp_path)["profile"])
         text = pattern.path.read_text().replace('boot = ["nothing 100"]', f"files = {files}".replace("'", '"'))
         pattern.path.write_text(text)
-        assert len(states.start_states(profile.find(pattern.path), emulator.rom)) == count
+        assert len(states.start_states(game_profile.find(pattern.path), emulator.rom)) == count
 
 
 def test_states_can_be_anywhere(emulator, tmp_path):
@@ -195,10 +195,10 @@ def test_states_can_be_anywhere(emulator, tmp_path):
     for pattern in (f"{tmp_path}/*/one.state", f"{place}/one.state", "**/*.state"):
         path = tmp_path / "pacer.toml"
         path.write_text(cartridge_profile(f'files = ["{pattern}"]'))
-        assert len(states.start_states(profile.find(path), emulator.rom)) == 1
+        assert len(states.start_states(game_profile.find(path), emulator.rom)) == 1
     within = place / "pacer.toml"
     within.write_text(cartridge_profile('files = ["*.state"]'))
-    assert len(states.start_states(profile.find(within), emulator.rom)) == 1
+    assert len(states.start_states(game_profile.find(within), emulator.rom)) == 1
 
 
 def cartridge_profile(start: str) -> str:
@@ -220,12 +220,12 @@ def states_of_another_game(folder, ours, theirs):
     other.close()
     path = folder / "pacer.toml"
     path.write_text(cartridge_profile('files = ["a.state"]'))
-    return states.start_states(profile.find(path), rom.Rom(ours, "ours.gb"))
+    return states.start_states(game_profile.find(path), rom.Rom(ours, "ours.gb"))
 
 
 def test_a_state_in_which_our_game_stands_still(tmp_path, monkeypatch):
     """It has the right size and names no game; it is told of, and does not hang this process."""
-    monkeypatch.setattr(trial, "SECONDS", 5.0)
+    monkeypatch.setattr(states, "SECONDS", 5.0)
     with pytest.raises(WorldError) as caught:
         states_of_another_game(tmp_path, patched((0x200, "D3D3")), STANDS_STILL)
     assert str(caught.value).startswith(f"{tmp_path}/a.state: the save state is probably of another game than 'PACER'")
@@ -259,4 +259,4 @@ def test_files_that_are_not_there(emulator, tmp_path, file, words):
     path = tmp_path / "pacer.toml"
     path.write_text(path.read_text().replace('boot = ["nothing 100"]', f'files = ["{file}"]'))
     with pytest.raises(WorldError, match=words):
-        states.start_states(profile.find(path), emulator.rom)
+        states.start_states(game_profile.find(path), emulator.rom)

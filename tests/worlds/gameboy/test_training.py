@@ -9,7 +9,7 @@ import pytest
 
 import rookery
 from rookery.errors import RunError
-from rookery.worlds.gameboy.profile import SHIPPED
+from rookery.worlds.gameboy.game_profile import SHIPPED
 
 SHORT = {"ppo": {"rollout_length": 8, "hidden": [8]}, "monitor": {"panel": False, "plot": False}}
 

@@ -12,7 +12,7 @@ from rookery.apps.memory_explorer.search import HELP, number
 from rookery.apps.memory_explorer.session import Session
 from rookery.apps.memory_explorer.store import Store
 from rookery.errors import OptionError
-from rookery.worlds.gameboy.schema import BUTTONS
+from rookery.worlds.gameboy.profile_schema import BUTTONS
 
 TAP = 4  # frames for which a button is held by default
 MANY = 36_000  # frames, ten minutes: more is a typing error

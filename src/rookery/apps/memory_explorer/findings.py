@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rookery.apps.memory_explorer.session import WatchedValue
 from rookery.errors import ConfigError, OptionError
-from rookery.worlds.gameboy import profile
+from rookery.worlds.gameboy import game_profile
+from rookery.worlds.gameboy.profile_schema import MemoryValue
 from rookery.worlds.gameboy.rom import Rom
-from rookery.worlds.gameboy.schema import MemoryValue
 
 BUTTONS = ("nothing", "up", "down", "left", "right", "a", "b")
 ENTRY = re.compile(r"[\w\"'.-]+\s*=")
@@ -36,13 +36,13 @@ def new_profile(rom: Rom, findings: Sequence[WatchedValue], states: Sequence[str
         + '#   direction = "down"\n#   weight = -1.0',
     ]
     text = "\n\n".join(parts) + "\n"
-    profile.read(text, "the new profile")
+    game_profile.read(text, "the new profile")
     return text
 
 
 def extended(text: str, findings: Iterable[WatchedValue], file: str) -> tuple[str, list[str]]:
     """The text of a profile with these values added to its [memory]; and the names that were added."""
-    there = profile.read(text, file).memory
+    there = game_profile.read(text, file).memory
     new = [named for named in findings if not _has(there, named, file)]
     if not new:
         return text, []
@@ -52,7 +52,7 @@ def extended(text: str, findings: Iterable[WatchedValue], file: str) -> tuple[st
     lines[at:at] = entries if at < len(lines) or _headed(lines) else ["", "[memory]", *entries]
     made = "\n".join(lines) + "\n"
     try:
-        profile.read(made, file)
+        game_profile.read(made, file)
     except ConfigError as error:
         raise OptionError(
             f"{file}: its [memory] is written in an unusual way; add these lines yourself:\n" + "\n".join(entries)
@@ -66,7 +66,7 @@ def moved(text: str, files: Iterable[str], old: Path, new: Path) -> str:
     made = text
     for file, way in zip(files, wanted, strict=True):
         made = made.replace(_text(file), _text(way)).replace(f"'{file}'", _text(way))
-    if profile.read(made).start.files != wanted:
+    if game_profile.read(made).start.files != wanted:
         raise OptionError(f"the profile's save states have no relative path from {new}: write the copy to {old}")
     return made
 

@@ -12,8 +12,8 @@ from typing import Any
 from rookery.apps.memory_explorer.session import Session
 from rookery.console import say
 from rookery.errors import RookeryError
-from rookery.worlds.gameboy import profile as profiles
-from rookery.worlds.gameboy.profile import LoadedProfile
+from rookery.worlds.gameboy import game_profile as profiles
+from rookery.worlds.gameboy.game_profile import LoadedProfile
 from rookery.worlds.gameboy.rom import FOLDER, Rom, find_rom, read_rom
 from rookery.worlds.gameboy.states import start_states
 

@@ -13,10 +13,10 @@ from rookery.apps.memory_explorer.search import Search
 from rookery.errors import OptionError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.emulator import Emulator
-from rookery.worlds.gameboy.memory_reader import MemoryReader
-from rookery.worlds.gameboy.profile import RESERVED
+from rookery.worlds.gameboy.game_profile import RESERVED
+from rookery.worlds.gameboy.observe import MemoryReader
+from rookery.worlds.gameboy.profile_schema import MemoryValue
 from rookery.worlds.gameboy.rom import MEMORY, Rom
-from rookery.worlds.gameboy.schema import MemoryValue
 
 CARTRIDGE_RAM, WORK_RAM, HIGH_RAM = (0xA000, 0xC000), (0xC000, 0xE000), (0xFF80, 0xFFFF)
 NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)  # as TOML writes a key without quotes

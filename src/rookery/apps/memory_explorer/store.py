@@ -14,7 +14,7 @@ from rookery.apps.memory_explorer.findings import extended, moved, new_profile
 from rookery.apps.memory_explorer.session import WatchedValue
 from rookery.errors import OptionError, WorldError
 from rookery.extras import load_pillow
-from rookery.worlds.gameboy.profile import LoadedProfile
+from rookery.worlds.gameboy.game_profile import LoadedProfile
 from rookery.worlds.gameboy.rom import Rom
 
 SUFFIX = ".state"

@@ -14,13 +14,11 @@ from rookery.console import say
 from rookery.errors import OptionError, StateError, WorldError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.conditions import any_of
-from rookery.worlds.gameboy.emulator import Emulator
-from rookery.worlds.gameboy.guide.guidance import Guidance
-from rookery.worlds.gameboy.guide.settings import GuideSettings, guide_settings
-from rookery.worlds.gameboy.joypad import Joypad
-from rookery.worlds.gameboy.memory_reader import MemoryReader, Values
-from rookery.worlds.gameboy.observe import MemoryObservation, PixelObservation
-from rookery.worlds.gameboy.profile import find
+from rookery.worlds.gameboy.emulator import Emulator, Joypad
+from rookery.worlds.gameboy.game_profile import find
+from rookery.worlds.gameboy.guidance import Guidance
+from rookery.worlds.gameboy.guide_settings import GuideSettings, guide_settings
+from rookery.worlds.gameboy.observe import MemoryObservation, MemoryReader, PixelObservation, Values
 from rookery.worlds.gameboy.rewards import Rewards
 from rookery.worlds.gameboy.rom import find_rom
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rookery.worlds.gameboy.conditions import Test
-from rookery.worlds.gameboy.memory_reader import Values
-from rookery.worlds.gameboy.schema import Reward
+from rookery.worlds.gameboy.observe import Values
+from rookery.worlds.gameboy.profile_schema import Reward
 
 
 class Term:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rookery.errors import WorldError
 from rookery.files import open_plain, read_plain
-from rookery.worlds.gameboy.profile import LoadedProfile, find, shipped
+from rookery.worlds.gameboy.game_profile import LoadedProfile, find, shipped
 
 FOLDER = "ROOKERY_ROM_DIR"
 SUFFIXES = (".gb", ".gbc")

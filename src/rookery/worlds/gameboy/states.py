@@ -1,7 +1,13 @@
 """Save states: files that record their game, and the states that episodes start from.
 
 A file holds a line with the format's name, a line of JSON, and PyBoy's state, compressed. Bare states, as PyBoy itself
-writes them, are read too, but they do not name their game.
+writes them, are read too, but they do not name their game. With a state of another game, PyBoy may read beyond its
+memory, which crashes the process, or reach an invalid instruction, which blocks it forever. So these are tried in a
+child process first.
+
+Of games that come with rookery, the folder roms/ holds `NAME.gb` and `NAME.json`, with the memory values of each start.
+Its state is made here: run the game until it has booted, write the values, and run a few frames more so that the screen
+shows them.
 """
 
 from __future__ import annotations
@@ -10,20 +16,25 @@ import glob
 import hashlib
 import json
 import os
+import pickle
+import signal
+import subprocess
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import WorldError
 from rookery.files import read_plain
-from rookery.worlds.gameboy.built_in import built_in_states
-from rookery.worlds.gameboy.emulator import Emulator, version
-from rookery.worlds.gameboy.profile import LoadedProfile
-from rookery.worlds.gameboy.rom import Rom
-from rookery.worlds.gameboy.schema import ButtonPress
-from rookery.worlds.gameboy.trial import try_out
+from rookery.user_dirs import cache_folder, read_own, write_own
+from rookery.worlds.gameboy.emulator import Emulator, pyboy, version
+from rookery.worlds.gameboy.game_profile import LoadedProfile
+from rookery.worlds.gameboy.profile_schema import ButtonPress
+from rookery.worlds.gameboy.rom import ROMS, Rom, built_in_rom
 
 LARGEST = 16 << 20  # bytes of a state
 MAGIC = b"rookery game boy state 1\n"
@@ -170,3 +181,121 @@ def _pattern(rom: Rom) -> bytes:
     state = emulator.save()
     emulator.close()
     return state
+
+
+@dataclass(frozen=True)
+class BuiltInStarts:
+    """What `NAME.json` holds."""
+
+    boot_frames: int
+    settle_frames: int
+    starts: tuple[Mapping[int, int], ...]  # per start: the value at each address
+
+
+def read_starts(name: str) -> BuiltInStarts:
+    """The starts of a game that comes with rookery.
+
+    >>> len(read_starts("meadow").starts)
+    8
+    """
+    table = json.loads((ROMS / f"{name}.json").read_text())
+    starts = tuple({int(address, 16): value for address, value in start.items()} for start in table["starts"])
+    return BuiltInStarts(table["boot_frames"], table["settle_frames"], starts)
+
+
+@cache
+def built_in_states(name: str) -> list[bytes]:
+    """PyBoy's save state of each start, in order; made at first use and kept in the cache folder if there is one."""
+    starts, folder = read_starts(name), cache_folder("gameboy")
+    if folder is None:
+        return _make_states(name, starts)
+    file = folder / f"{name}-{_fingerprint(name, starts)}.states"
+    states = _read_states(file, len(starts.starts))
+    if states is None:
+        states = _make_states(name, starts)
+        _write_states(file, states)
+    return states
+
+
+def _make_states(name: str, starts: BuiltInStarts) -> list[bytes]:
+    emulator = Emulator(built_in_rom(name))
+    emulator.run(starts.boot_frames)
+    states = [_start_state(emulator, values, starts.settle_frames) for values in starts.starts]
+    emulator.close()
+    return states
+
+
+def _start_state(emulator: Emulator, values: Mapping[int, int], settle_frames: int) -> bytes:
+    for address, value in values.items():
+        emulator.memory[address] = value
+    emulator.run(settle_frames, render=True)
+    return emulator.save()
+
+
+def _fingerprint(name: str, starts: BuiltInStarts) -> str:
+    """Another ROM, other starts or another version of PyBoy give other states."""
+    text = repr((built_in_rom(name).sha256, starts, version()))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _read_states(file: Path, count: int) -> list[bytes] | None:
+    """The states in a cache file; None if it does not exist or is damaged."""
+    try:
+        data = read_own(file)
+        states = zlib.decompress(data[32:])
+    except (OSError, zlib.error):
+        return None
+    if hashlib.sha256(states).digest() != data[:32]:
+        return None
+    size = len(states) // count
+    return [states[k : k + size] for k in range(0, len(states), size)]
+
+
+def _write_states(file: Path, states: list[bytes]) -> None:
+    """A cache that cannot be written is not an error: the states are made again next time."""
+    joined = b"".join(states)
+    with suppress(OSError):
+        write_own(file, hashlib.sha256(joined).digest() + zlib.compress(joined, 1))
+
+
+FRAMES = 60  # to run each state for
+SECONDS = 20.0  # for the process to start, and again for every ten states
+CHILD = "from rookery.worlds.gameboy.states import main; main()"
+
+
+def try_out(rom: Rom, named: Mapping[str, bytes]) -> None:
+    """Refuse the first of these states that PyBoy cannot run. Their version and size are already checked."""
+    if not named:
+        return
+    output, ending = _run(pickle.dumps((rom, list(named.values()))), SECONDS * (1 + len(named) / 10))
+    fine = output.count(b"\n")
+    if fine < len(named):
+        raise WorldError(
+            f"{list(named)[fine]}: the save state is probably of another game than {rom.title!r}: with it, {ending}. "
+            "Make it again with `rookery gameboy explore`"
+        )
+
+
+def _run(given: bytes, seconds: float) -> tuple[bytes, str]:
+    """The child's output, one line per state that runs, and how the child ended."""
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", CHILD]
+    try:
+        ran = subprocess.run(command, input=given, capture_output=True, timeout=seconds, env=paths, check=False)
+    except subprocess.TimeoutExpired as error:
+        return error.stdout or b"", "the game hangs"
+    ended = signal.Signals(-ran.returncode).name if ran.returncode < 0 else ran.stderr.decode().strip()[-200:]
+    return ran.stdout, f"PyBoy crashes ({ended})"
+
+
+def main() -> None:
+    """The child process: reads a ROM and states, and writes one line per state that runs."""
+    rom, states = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+    emulator = Emulator(rom)
+    for state in states:
+        try:
+            emulator.load(state)
+            emulator.run(FRAMES, render=True)
+        except pyboy().utils.PyBoyException as error:
+            sys.exit(str(error))
+        os.write(sys.stdout.fileno(), b"\n")

@@ -1,9 +1,12 @@
-"""The options of a guide, as arguments of the env."""
+"""The options of a guide, as arguments of the env; and hints of an earlier run, from its hints.jsonl: they are given at
+the same steps of the same envs, so that a run repeats exactly."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -11,8 +14,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rookery.errors import OptionError
+from rookery.files import read_plain
 from rookery.gate import Inside, Reaches
-from rookery.worlds.gameboy.guide.replay import recorded_hints
 
 OPENAI = "openai"
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -100,3 +103,30 @@ def _check_endpoint(settings: GuideSettings) -> None:
         )
     if not settings.model:
         raise OptionError(f"guide={OPENAI!r} needs the name of a model: guide_model=NAME, or {MODEL_VARIABLE}")
+
+
+LARGEST_RECORD = 256 << 20  # bytes of a file of hints
+Recorded = dict[tuple[int, int], dict[str, Any]]  # by the env's seed and its step
+
+
+def recorded_hints(path: str) -> Recorded:
+    """All hints of a file that were followed."""
+    file = Path(path)
+    try:
+        return _read_hints(file, file.stat().st_mtime_ns)
+    except OSError as error:
+        raise OptionError(f"guide={path!r}: the hints cannot be read ({error.strerror or error})") from None
+
+
+@lru_cache(maxsize=4)
+def _read_hints(file: Path, changed: int) -> Recorded:
+    found: Recorded = {}
+    for number, line in enumerate(read_plain(file, LARGEST_RECORD).splitlines(), 1):
+        try:
+            record = json.loads(line)
+            place = int(record["seed"]), int(record["env_step"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise OptionError(f"guide={str(file)!r}: line {number} is no record of a hint") from None
+        if "hint" in record:
+            found[place] = record["hint"]
+    return found

@@ -1,13 +1,16 @@
-"""Asks a guide in a process of its own. An env never waits for it: a thread does, with one question at a time."""
+"""Asks a guide in a process of its own. An env never waits for it: a thread does, with one question at a time. Both
+sides send each other a JSON object, and the bytes of a screen."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from rookery.console import say
-from rookery.worlds.gameboy.guide.frames import receive_frame, send_frame
-from rookery.worlds.gameboy.guide.settings import GuideSettings
+from rookery.worlds.gameboy.guide_settings import GuideSettings
 
 MOST_FAILURES = 3  # in a row; then the guide is not started again
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-    "from rookery.worlds.gameboy.guide.process import main; main()"
+    "from rookery.worlds.gameboy.guide_process import main; main()"
 )
 Answers = deque[tuple[int, dict[str, Any]]]  # the step of the question, and what came back
 
@@ -142,3 +144,39 @@ class GuideClient:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the thread, if it waits
             sock.close()
+
+
+HEADER = struct.Struct(">II")
+LARGEST = 1 << 20  # bytes of either part
+
+
+def send_frame(sock: socket.socket, content: Any, screen: bytes = b"") -> None:
+    """Send both parts."""
+    text = json.dumps(content).encode()
+    sock.sendall(HEADER.pack(len(text), len(screen)) + text + screen)
+
+
+def receive_frame(sock: socket.socket, seconds: float | None = None) -> tuple[Any, bytes]:
+    """Both parts; TimeoutError after so many seconds, EOFError if the other side is gone, ValueError if what comes is
+    too large or no JSON."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    sizes = HEADER.unpack(_receive(sock, HEADER.size, deadline))
+    if max(sizes) > LARGEST:
+        raise ValueError(f"an answer of {max(sizes):,} bytes is too large")
+    text, screen = (_receive(sock, size, deadline) for size in sizes)
+    return json.loads(text), screen
+
+
+def _receive(sock: socket.socket, size: int, deadline: float | None) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            sock.settimeout(left)
+        part = sock.recv(min(size - len(data), 1 << 16))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)
