@@ -28,7 +28,7 @@ from rookery.training.export.onnx_file import export_standalone
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat
 from rookery.worlds import registry
-from rookery.worlds.hockey import fidelity, outcomes, replaying
+from rookery.worlds.hockey import fidelity, outcomes
 from rookery.worlds.hockey.world import player_spaces
 
 RECORDED = Path(__file__).parent.parent / "tests" / "worlds" / "hockey_rows.npz"
@@ -147,11 +147,11 @@ def step_rows() -> list[Row]:
 def replayed(row: np.ndarray) -> tuple[np.ndarray, tuple[int, bool, bool]]:
     """The next observation, and the winner and both players' catches, of a recorded step made again."""
     game = Game()
-    start = replaying.OBSERVATION
+    start = fidelity.OBSERVATION
     game.put(row[start : start + 18], spin=row[53], met=(row[55:57] > 0).tolist())
     game.push_puck(*row[fidelity.PENDING].tolist())
     before = list(game.hold)
-    game.step(np.split(row[replaying.ACTIONS], 2))
+    game.step(np.split(row[fidelity.ACTIONS], 2))
     one, two = ((game.hold[k] == KEPT and before[k] == 0) for k in range(2))
     return game.observe(0), (game.winner, one, two)
 

@@ -14,7 +14,7 @@ import pytest
 from rookery.data.splits import holdout
 from rookery.worlds.market import crypto, forex
 from rookery.worlds.market.costs import PRESETS
-from rookery.worlds.market.options import OF_RUNS
+from rookery.worlds.market.market_options import OF_RUNS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "markets.md").read_text()

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.worlds.hockey.field import PARAMETERS
 from rookery.worlds.hockey.rules import reset
-from rookery.worlds.hockey.state import PARAMETERS
 from rookery.worlds.hockey.world import Hockey
 
 IDLE = (0.0,) * 8

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rookery.worlds.hockey import fidelity
-from rookery.worlds.hockey.replaying import replay
+from rookery.worlds.hockey.fidelity import replay
 
 FILE = Path(__file__).with_name("hockey_rows.npz")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rookery.worlds.hockey import fidelity, rules
-from rookery.worlds.hockey.angles import cos_sin
+from rookery.worlds.hockey.bodies import cos_sin
+from rookery.worlds.hockey.fidelity import replay
 from rookery.worlds.hockey.field import FREE_HIGH_Y, PUCK, PUCK_MASS, PUCK_RADIUS, RACKET, RACKET_MASS, RACKET_POLYGONS
 from rookery.worlds.hockey.free import PUCK_HELD
-from rookery.worlds.hockey.replaying import replay
 from rookery.worlds.hockey.rules import discrete_action, observe, write_info
 from rookery.worlds.hockey.world import Hockey
 from worlds.hockey_plain import IDLE, Table, plain_record

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 import rookery
 from rookery.errors import BadValue, MissingExtra, OptionError
 from rookery.worlds.mujoco import gpu_functions, warp_simulation
+from rookery.worlds.mujoco.warp_simulation import load_warp as real_load_warp
 from worlds.robots import ARM, Arm, RandomizedArm
 from worlds.stand_in_warp import OverflowType, load_stand_in
 
@@ -221,9 +222,9 @@ def test_without_mujoco_warp_the_error_says_what_to_install(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_warp)
-    warp_simulation.load_warp.cache_clear()
+    real_load_warp.cache_clear()
     with pytest.raises(MissingExtra, match=r"pip install 'rookery\[mujoco-gpu\]'"):
-        warp_simulation.load_warp()
+        real_load_warp()
 
 
 def test_its_memory_is_for_twice_what_a_trial_needs():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rookery.worlds.market.options import OTHER_NAMES
+from rookery.worlds.market.market_options import OTHER_NAMES
 from rookery.worlds.world_spec import PlayableGame, ShippedAgent, TwoPlayerForm, WorldOption, WorldSpec
 
 # --- classic control, Catch, MuJoCo -----------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ CLASSIC = tuple(
 CATCH = WorldSpec(
     name="catch",
     source="rookery/Catch-v0",
-    kernels={"rookery/Catch-v0": "rookery.worlds.catch.game:Catch"},
+    kernels={"rookery/Catch-v0": "rookery.worlds.catch:Catch"},
     is_kernel=True,
     extra="kernel",
     recipes="rookery.worlds.known_recipes:CATCH",
@@ -84,7 +84,7 @@ HOCKEY = WorldSpec(
     recipes="rookery.worlds.known_recipes:HOCKEY",
     discrete_options={"discrete": True},
     kernel_class="rookery.worlds.hockey.world:HockeyWorld",
-    viewer="rookery.worlds.hockey.viewer:HockeyViewer",
+    viewer="rookery.worlds.hockey.render:HockeyViewer",
     two_player=TwoPlayerForm(
         source="rookery/Hockey-v0",
         from_one_player=with_player_two,
@@ -208,7 +208,7 @@ def _market(name: str, source: str, **own: Any) -> WorldSpec:
         is_kernel=True,
         extra="kernel,data",
         recipes="rookery.worlds.known_recipes:MARKETS",
-        search_space=f"rookery.worlds.market.search_space:{name.upper()}",
+        search_space=f"rookery.worlds.market.market_options:{name.upper()}_SPACE",
         options=_MARKET_OPTIONS,
         option_names=OTHER_NAMES,
         training_options=_market_training,

@@ -9,7 +9,7 @@ import numpy as np
 import rookery
 from rookery.data.dataset import Dataset
 from rookery.data.synth import synthesise
-from rookery.worlds.market.conversion import currencies
+from rookery.worlds.market.market_tables import currencies
 
 INITIAL = 100_000.0
 KINDS_OF_COSTS = ("fees", "spread_cost", "impact_cost", "funding_cost")

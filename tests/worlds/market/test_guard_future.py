@@ -94,7 +94,7 @@ def test_the_guard_notices_scaling_by_all_rows(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_guard_notices_a_rate_of_exchange_from_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the bars of another pair are found by when they begin."""
-    known = "rookery.worlds.market.conversion._known"
+    known = "rookery.worlds.market.market_tables._known"
 
     def next_close(other: Any, times: np.ndarray) -> np.ndarray:
         rows = np.searchsorted(other.times, times, side="right")

@@ -11,7 +11,7 @@ from rookery.apps.memory_explorer.commands import Commands, Quit
 from rookery.apps.memory_explorer.controls import KEYS, TYPING, ExplorerControls, StyledLine
 from rookery.errors import OptionError
 from rookery.extras import load_pygame
-from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
+from rookery.worlds.gameboy.profile_schema import HEIGHT, WIDTH
 
 ZOOM = 4
 PANEL, BELOW = 380, 88  # dots beside and under the screen

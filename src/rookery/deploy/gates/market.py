@@ -15,7 +15,7 @@ from rookery.studies.storage.study_view import StudyView
 from rookery.studies.trials.market_value import figures_of, played, ratio
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.storage.run_dir import RunDir
-from rookery.worlds.market.options import with_own_names
+from rookery.worlds.market.market_options import with_own_names
 
 MARGIN = 0.1  # of the Sharpe ratio a year
 CONFIDENCE = 0.95  # of the deflated Sharpe ratio

@@ -14,7 +14,7 @@ from rookery.engine.env_factory import kernel_of
 from rookery.errors import DataError, OptionError
 from rookery.training.backtest.backtest import world_to_test
 from rookery.worlds.built_in_worlds import market_evaluation
-from rookery.worlds.market.options import names, with_own_names
+from rookery.worlds.market.market_options import names, with_own_names
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from rookery.training.backtest.recording import record_windows
 from rookery.training.backtest.records import MarketFacts
 from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.storage.run_dir import RunDir
-from rookery.worlds.market.options import with_own_names
+from rookery.worlds.market.market_options import with_own_names
 
 FIGURES = "test_figures.json"  # in the folder of a trial's run
 

@@ -18,7 +18,6 @@ from rookery.errors import MissingExtra, SpaceError, WorldError
 from rookery.worlds.gameboy.profile_schema import BUTTONS, Actions
 from rookery.worlds.gameboy.rom import Rom
 
-HEIGHT, WIDTH = 144, 160
 LCD_CONTROL, LCD_ON = 0xFF40, 0x80
 MOST_FRAMES = 240  # to wait for the screen to be on: no game switches it off for as long
 SILENT = 100  # above all of PyBoy's levels, of which "INFO" is the highest and is printed to standard output

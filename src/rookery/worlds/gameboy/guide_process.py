@@ -25,9 +25,9 @@ import numpy as np
 
 from rookery.gate import follow_parent
 from rookery.user_code import find_in_file
-from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
 from rookery.worlds.gameboy.guide_client import receive_frame, send_frame
 from rookery.worlds.gameboy.guide_settings import KEY_VARIABLE, OPENAI, GuideSettings
+from rookery.worlds.gameboy.profile_schema import HEIGHT, WIDTH
 
 
 class Guide(Protocol):

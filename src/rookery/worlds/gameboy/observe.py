@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
-from rookery.worlds.gameboy.profile_schema import MemoryFeature, MemoryValue, Observation, Pixels
+from rookery.worlds.gameboy.profile_schema import HEIGHT, WIDTH, MemoryFeature, MemoryValue, Observation, Pixels
 
 Values = list[int] | tuple[int, ...]
 Decode = Callable[[Sequence[int]], int]

@@ -11,6 +11,7 @@ from rookery.gate import Inside, Reaches
 from rookery.worlds.gameboy import conditions
 
 BUTTONS = ("up", "down", "left", "right", "a", "b", "start", "select")
+HEIGHT, WIDTH = 144, 160  # pixels of the screen
 Kind = Literal["memory", "pixels", "both"]
 SHRINKS = (1, 2, 4, 8)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def replay(rows: Any) -> dict[str, Any]:
-    """Steps recorded rows in our world; see `rookery.worlds.hockey.replaying.replay`."""
-    from rookery.worlds.hockey.replaying import replay as replay_rows
+    """Steps recorded rows in our world; see `rookery.worlds.hockey.fidelity.replay`."""
+    from rookery.worlds.hockey.fidelity import replay as replay_rows
 
     return replay_rows(rows)

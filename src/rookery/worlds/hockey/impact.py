@@ -9,7 +9,7 @@ Nothing is laid out in memory here: a pose is enough to find any corner of a bod
 import math
 from typing import Any
 
-from rookery.worlds.hockey.angles import cos_sin
+from rookery.worlds.hockey.bodies import cos_sin
 from rookery.worlds.hockey.field import (
     BODY_NORMAL_X,
     BODY_NORMAL_Y,

@@ -1,18 +1,21 @@
-"""Hockey in a window: humans at the keyboard, scripts and agents play each other."""
+"""Hockey in a window: humans at the keyboard, scripts and agents play each other. It can be recorded as a GIF."""
 
 from __future__ import annotations
 
 import sys
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
 
 from rookery.errors import OptionError
+from rookery.extras import load_pillow
+from rookery.held_keys import HeldKeys
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.worlds.hockey.gif import Recording
-from rookery.worlds.hockey.keyboard import Keyboard, assign_keys, key_help
 from rookery.worlds.hockey.render import FRAMES_PER_SECOND, Picture
 from rookery.worlds.hockey.world import Hockey
 
@@ -195,3 +198,97 @@ def _check(player: Who, opponent: Who, mode: str, fps: int, games: int | None) -
     for name, number in (("fps", fps), ("games", games)):
         if number is not None and number < 1:
             raise OptionError(f"{name} should be a positive integer, got {number}")
+
+
+EVERY = 2  # frames; browsers show no more than some 30 in a second
+MILLISECONDS = 40  # between frames that are kept: the game's own time
+MOST_FRAMES = 750  # half a minute, some 200 MiB while recording
+
+
+class Recording:
+    """Keeps the last half minute of frames, and writes them to a file."""
+
+    def __init__(self, file: str) -> None:
+        self._image = load_pillow()
+        self._path = Path(file)
+        if self._path.suffix.lower() != ".gif":
+            raise OptionError(f"record should name a file ending in .gif, got {file!r}")
+        if not self._path.resolve().parent.is_dir():
+            raise OptionError(f"record: there is no folder {str(self._path.resolve().parent)!r}")
+        self._seen = 0
+        self._frames: deque[Any] = deque(maxlen=MOST_FRAMES)
+        self._colours: Any = None
+
+    def add(self, frame: np.ndarray) -> None:
+        """Record a frame, or skip it. All frames share the first one's palette: their own palettes would flicker."""
+        if self._seen % EVERY == 0:
+            image = self._image.fromarray(frame)
+            self._colours = self._colours or image.quantize(256)
+            self._frames.append(image.quantize(palette=self._colours, dither=self._image.Dither.NONE))
+        self._seen += 1
+
+    def save(self) -> None:
+        """Write the recorded frames."""
+        first, *others = self._frames
+        first.save(self._path, save_all=True, append_images=others, duration=MILLISECONDS, loop=0)
+
+
+GENERAL_KEYS = "R restart, Esc quit"
+
+
+@dataclass(frozen=True)
+class KeyBindings:
+    """The keys of one player, by pygame's names, with a help text."""
+
+    left: str
+    right: str
+    up: str
+    down: str
+    anticlockwise: str
+    clockwise: str
+    shoot: str
+    text: str
+
+
+LEFT_KEYS = KeyBindings("a", "d", "w", "s", "q", "e", "SPACE", "WASD move, Q/E turn, space shoots")
+RIGHT_KEYS = KeyBindings(
+    "LEFT", "RIGHT", "UP", "DOWN", "COMMA", "PERIOD", "RETURN", "arrows move, comma/period turn, Enter shoots"
+)
+
+
+def key_help(people: int) -> str:
+    """The help text for a number of human players.
+
+    >>> key_help(0)
+    'R restart, Esc quit'
+    """
+    alone = [f"{LEFT_KEYS.text} (or: {RIGHT_KEYS.text})"]
+    together = [f"left player: {LEFT_KEYS.text}", f"right player: {RIGHT_KEYS.text}"]
+    return "\n".join([*([], alone, together)[people], GENERAL_KEYS])
+
+
+def assign_keys(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyBindings, ...], tuple[KeyBindings, ...]]:
+    """The keys of each player: a single human may use both sets of keys."""
+    if one_is_human and two_is_human:
+        return (LEFT_KEYS,), (RIGHT_KEYS,)
+    both = LEFT_KEYS, RIGHT_KEYS
+    return (both if one_is_human else ()), (both if two_is_human else ())
+
+
+class Keyboard(HeldKeys):
+    """The pressed keys as a player's actions."""
+
+    restarted = left = False
+
+    def look(self) -> None:
+        super().look()
+        self.restarted, self.left = self.was_pressed("r"), self.was_pressed("ESCAPE")
+
+    def action(self, hands: Iterable[KeyBindings]) -> list[float]:
+        """Force x, force y, torque and shoot, from one or two sets of keys."""
+
+        def pressed(way: str) -> float:
+            return float(any(self.is_down(getattr(hand, way)) for hand in hands))
+
+        sideways, upwards = pressed("right") - pressed("left"), pressed("up") - pressed("down")
+        return [sideways, upwards, pressed("anticlockwise") - pressed("clockwise"), pressed("shoot")]

@@ -16,9 +16,9 @@ from gymnasium import spaces
 from rookery.console import say
 from rookery.errors import OptionError, UsageError
 from rookery.kernel.world import KernelWorld
+from rookery.worlds.hockey.field import INFO, PARAMETERS, SCRATCH, STATE
 from rookery.worlds.hockey.free import FREE, RACKET_NEAR_SOMETHING
 from rookery.worlds.hockey.rules import STEPS, discrete_action, observe, play, play_if_free, reset, write_info
-from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
 
 
 class Mode(enum.IntEnum):

@@ -14,7 +14,6 @@ from rookery.data.features import CRYPTO_FEATURES
 from rookery.errors import DataError, OptionError
 from rookery.kernel.table_window import TableWindow
 from rookery.kernel.world import KernelWorld
-from rookery.worlds.market.conversion import currencies
 from rookery.worlds.market.costs import Costs, find_costs
 from rookery.worlds.market.crypto_rules import (
     CLOSE,
@@ -29,10 +28,16 @@ from rookery.worlds.market.crypto_rules import (
     run_bar,
     window_start,
 )
-from rookery.worlds.market.market import ObservedColumns, find_stretches, load_market, need_column
-from rookery.worlds.market.options import check_lookback, names, refuse_unknown, with_own_names
-from rookery.worlds.market.scaling import scaled
-from rookery.worlds.market.windows import find_windows
+from rookery.worlds.market.market_options import check_lookback, names, refuse_unknown, with_own_names
+from rookery.worlds.market.market_tables import (
+    ObservedColumns,
+    currencies,
+    find_stretches,
+    find_windows,
+    load_market,
+    need_column,
+    scaled,
+)
 
 COST_KINDS = ("half_spread", "slippage", "impact", "funding")  # and the fee, which is per asset
 PARAMETERS: dict[str, Any] = {

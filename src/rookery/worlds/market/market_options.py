@@ -1,4 +1,9 @@
-"""Options of market worlds: other names for them, and lists of names."""
+"""Options of market worlds: other names for them, lists of names, and what a search varies unless a configuration says
+otherwise.
+
+The ranges are those that traders search with on 5-minute bars. A rollout of few envs can be shorter than a large
+minibatch, which then is the whole rollout: so the length of the rollout varies too.
+"""
 
 from __future__ import annotations
 
@@ -80,3 +85,19 @@ def names(option: str, value: Any) -> tuple[str, ...] | None:
     if twice:
         raise OptionError(f"{option}: {twice[0]!r} is named twice")
     return cleaned
+
+
+WIDTHS = (512, 768, 1024, 1536)  # of two hidden layers
+PPO: dict[str, Any] = {
+    "ppo.learning_rate": {"log": [1e-6, 1e-3]},
+    "ppo.batch_size": {"choice": [2048, 4096, 8192]},
+    "ppo.rollout_length": {"choice": [128, 256, 512]},
+    "ppo.gamma": {"uniform": [0.88, 0.99]},
+    "ppo.gae_lambda": {"uniform": [0.90, 0.99]},
+    "ppo.clip": {"uniform": [0.1, 0.4]},
+    "ppo.entropy": {"log": [1e-5, 2e-2]},
+    "ppo.epochs": {"int": [4, 16]},
+    "ppo.hidden": {"choice": [[width, width] for width in WIDTHS]},
+}
+CRYPTO_SPACE: dict[str, Any] = {**PPO, "world_options.lookback": {"int": [1, 5]}}
+FOREX_SPACE: dict[str, Any] = {**PPO, "world_options.lookback": {"int": [1, 10]}}  # the world's own is 10
