@@ -23,7 +23,7 @@ from engine_rows import Row, ratio_row
 from measure import in_turns, stepper
 from mujoco_limit import LoneThreads
 from mujoco_rounds import MeetingThreads, RookeryRounds, Rounds
-from rookery.kernel.batch_division import ENVS_IN_PARTS
+from rookery.kernel.batch_loop import ENVS_IN_PARTS
 
 TASK, ENVS = "Humanoid", 64
 CASES = (("HalfCheetah", 8, 2), ("Ant", 8, 2), ("Humanoid", 64, 16))  # tasks, envs and threads of `order_rows`

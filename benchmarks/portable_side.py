@@ -18,7 +18,7 @@ import psutil
 
 import rookery
 from engine_worlds import Busy
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 
 WORLDS = {"cartpole": "CartPole-v1", "busy": partial(Busy, 1e-4)}
 

@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 
 # What this user trusts is kept apart from what tests train with.
 STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")

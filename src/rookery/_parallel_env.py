@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.utils import EzPickle
 from gymnasium.vector.utils import batch_space
 
-from rookery.engine.layout import SpaceLeaf, join, leaves, split
+from rookery.engine.batch import SpaceLeaf, join, leaves, split
 from rookery.errors import SpaceError, StateError, WorldError
 from rookery.worlds.turn_based import TurnsAsParallel, is_turn_based
 

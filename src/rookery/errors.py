@@ -1,29 +1,23 @@
 """All exceptions that rookery raises on purpose, as one class tree.
 
 Each class also derives from the builtin that a caller expects, so `except ValueError` and `except TimeoutError` work.
-Errors that Gymnasium's vector envs raise too derive from Gymnasium's class as well, and are loaded when first used.
+Errors that Gymnasium's vector envs raise too derive from Gymnasium's class as well. These are made when first used:
+Gymnasium takes longer to import than a command such as `rookery runs` needs for all it does.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rookery.gymnasium_errors import CallPending as CallPending
-    from rookery.gymnasium_errors import CallTimeout as CallTimeout
-    from rookery.gymnasium_errors import CustomSpaceError as CustomSpaceError
-    from rookery.gymnasium_errors import EngineClosed as EngineClosed
-    from rookery.gymnasium_errors import NoCallPending as NoCallPending
-    from rookery.gymnasium_errors import ResetNeeded as ResetNeeded
 
 _GYMNASIUM = ("CallPending", "CallTimeout", "CustomSpaceError", "EngineClosed", "NoCallPending", "ResetNeeded")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _GYMNASIUM:
-        return getattr(import_module("rookery.gymnasium_errors"), name)
-    raise AttributeError(f"module 'rookery.errors' has no attribute {name!r}")
+    if name not in _GYMNASIUM:
+        raise AttributeError(f"module 'rookery.errors' has no attribute {name!r}")
+    for made in _gymnasium_errors():
+        globals().setdefault(made.__name__, made)  # one of each, also if two threads come here at once
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
@@ -169,3 +163,58 @@ class KillSwitch(RookeryError, RuntimeError):
     def __init__(self, message: str, kind: str = "drawdown") -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def _gymnasium_errors() -> tuple[type[Exception], ...]:
+    """The errors that Gymnasium's vector envs raise too."""
+    import multiprocessing
+
+    from gymnasium import error
+
+    class CustomSpaceError(SpaceError, error.CustomSpaceError):
+        """A space is of a class that is not Gymnasium's, where `shared_memory=True` needs one with a fixed size."""
+
+    class EngineClosed(UsageError, error.ClosedEnvironmentError):
+        """A method was called on a closed engine."""
+
+    class CallPending(UsageError, error.AlreadyPendingCallError):
+        """A method was called while the results of `name` ("step", "reset" or "call") have not been taken."""
+
+        def __init__(self, message: str, name: str = "step") -> None:
+            RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well
+            self.name = name
+
+    class NoCallPending(UsageError, error.NoAsyncCallError):
+        """Results of `name` ("step", "reset" or "call") were asked for, but it was not started."""
+
+        def __init__(self, message: str, name: str = "step") -> None:
+            RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well
+            self.name = name
+
+    class CallTimeout(RookeryError, TimeoutError, multiprocessing.TimeoutError):
+        """`step_wait`, `reset_wait` or `call_wait` took longer than its timeout; the call continues."""
+
+    class ResetNeeded(UsageError, error.ResetNeeded, AssertionError):
+        """An env was stepped that is not in an episode."""
+
+    made = (CustomSpaceError, EngineClosed, CallPending, NoCallPending, CallTimeout, ResetNeeded)
+    for each in made:
+        each.__qualname__ = each.__name__  # where users find them, and pickle does
+    return made
+
+
+if TYPE_CHECKING:  # what type checkers see of them
+
+    class CustomSpaceError(SpaceError): ...
+
+    class EngineClosed(UsageError): ...
+
+    class CallPending(UsageError):
+        def __init__(self, message: str, name: str = "step") -> None: ...
+
+    class NoCallPending(UsageError):
+        def __init__(self, message: str, name: str = "step") -> None: ...
+
+    class CallTimeout(RookeryError, TimeoutError): ...
+
+    class ResetNeeded(UsageError): ...

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import sys
 import threading
+import time
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from rookery.console import printable
 from rookery.errors import FileError
-from rookery.file_locks import open_folder
 
 HAS_NO_FOLLOW = hasattr(os, "O_NOFOLLOW")  # not on Windows, where making a link needs a right of its own
 # Non-blocking: opening a pipe would block otherwise. Binary: Windows would change the ends of lines.
@@ -136,3 +140,86 @@ def sync_folder(folder: Path) -> None:
 def _refused(path: Path) -> FileError:
     kind = "a link that leads elsewhere" if path.is_symlink() else "not a regular file"
     return FileError(f"{printable(path)} is {kind}: it is neither read nor written; remove it")
+
+
+# --- locks between processes, on open files: the system releases the lock of a process that died ----------------------
+# Linux and macOS lock a whole file (flock). Windows locks a byte, which nobody else can read then: so it is one far
+# behind the end of the file.
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCKED_BYTE = 1 << 30
+PAUSE_SECONDS = 0.01
+NO_LOCKS = OSError(errno.ENOTSUP, "this system has no locks for files")
+
+
+def try_lock(fd: int, shared: bool = False) -> None:
+    """Lock an open file, until it is closed. Raises BlockingIOError if another holds it, and OSError where files cannot
+    be locked. Windows has no shared locks: there it is exclusive."""
+    if fcntl is not None:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    elif sys.platform == "win32":
+        _lock_byte(fd)
+    else:
+        raise NO_LOCKS
+
+
+def wait_for_lock(fd: int) -> None:
+    """Lock an open file as soon as no other process holds it."""
+    if fcntl is not None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        return None
+    while True:
+        try:
+            return try_lock(fd)
+        except BlockingIOError:
+            time.sleep(PAUSE_SECONDS)
+
+
+def open_folder(folder: Path) -> int | None:
+    """A descriptor of a folder, to lock it or to flush the names in it; None on Windows, where folders have none."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return None
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _lock_byte(fd: int) -> None:
+    import msvcrt
+
+    position = os.lseek(fd, 0, os.SEEK_CUR)
+    os.lseek(fd, LOCKED_BYTE, os.SEEK_SET)
+    try:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EDEADLK):
+            raise BlockingIOError(errno.EAGAIN, "locked by another process") from None
+        raise
+    finally:
+        os.lseek(fd, position, os.SEEK_SET)
+
+
+# --- untrusted TOML ---------------------------------------------------------------------------------------------------
+# `tomllib` takes minutes for a key with 100,000 dots, each of which is a nested table, and for thousands of keys with
+# hundreds of them.
+
+MOST_DOTS = 300  # in a line, with those of its numbers and texts
+DEEPEST = 40  # tables that one key may name
+PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+DEEP_KEY = re.compile(rf"(?:^|[{{,])[ \t]*\[{{0,2}}[ \t]*(?:{PART}[ \t]*\.[ \t]*){{{DEEPEST}}}", re.MULTILINE)
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Like `tomllib.loads`, but a line with too many dots, or too deep nesting, is a TOMLDecodeError as well."""
+    crowded = next((line for line in text.splitlines() if line.count(".") > MOST_DOTS), None)
+    if crowded is not None:
+        raise tomllib.TOMLDecodeError(f"a line has more than {MOST_DOTS} dots: {crowded[:40]!r}...")
+    if DEEP_KEY.search(text):
+        raise tomllib.TOMLDecodeError(f"a key names more than {DEEPEST} tables within each other")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("it is nested too deeply") from None

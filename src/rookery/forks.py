@@ -1,9 +1,14 @@
-"""File descriptors that a forked child closes at once: otherwise a lock would stay locked after its holder's death."""
+"""What a process leaves to those it starts: descriptors that forked children close at once (else a lock would stay
+locked after its holder's death), and an end for a whole group.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from contextlib import suppress
+from typing import Any
 
 _ours: set[int] = set()
 
@@ -13,7 +18,7 @@ def keep_from_children(fd: int) -> None:
     _ours.add(fd)
 
 
-def close(fd: int) -> None:
+def close_kept(fd: int) -> None:
     """Close such a descriptor; a second call does nothing."""
     if fd in _ours:
         _ours.discard(fd)
@@ -29,3 +34,19 @@ def _close_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_close_in_child)
+
+
+def kill_group(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that leads a group of its own, and all of the group. Windows has no groups to kill: there its
+    descendants are killed one by one."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return
+    import psutil
+
+    with suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+    process.kill()

@@ -14,10 +14,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rookery._parallel_env import ParallelEnvMaker
+from rookery.engine.batch import join, leaves, split
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import resolve_given
 from rookery.engine.infos import add_info
-from rookery.engine.layout import join, leaves, split
 from rookery.engine.make_vec import make_vec as make_engine
 from rookery.engine.settings import autoreset
 from rookery.errors import OptionError, SpaceError

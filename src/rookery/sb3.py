@@ -24,12 +24,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rookery._sb3_actions import ActionBatch, FlatActions, fits_sb3
-from rookery._sb3_envs import EnvFunction, backend_for
+from rookery._sb3 import ActionBatch, EnvFunction, FlatActions, backend_for, fits_sb3
 from rookery.engine.engine import Engine
-from rookery.engine.groups import Group
 from rookery.engine.local import LocalEngine
 from rookery.engine.make_vec import make_vec
+from rookery.engine.segments import Group
 from rookery.errors import MissingExtra, OptionError, WorldError
 
 try:

@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 from conformance.compare import same
 from rookery.engine import segment_stepping
+from rookery.engine.autotune import probe
 from rookery.engine.env_factory import resolve
-from rookery.engine.probe import probe
 from rookery.errors import BadValue, SpaceError
 
 

@@ -11,7 +11,7 @@ from gymnasium.vector import SyncVectorEnv
 import rookery
 from conformance.compare import record, same
 from conformance.worlds import SPACES, Sampler
-from rookery.engine.layout import split
+from rookery.engine.batch import split
 
 
 def _sampler(observation, action):

@@ -237,7 +237,7 @@ def test_file_system_without_locks(registry: Registry, monkeypatch: pytest.Monke
     def no_locks(fd: int, operation: int) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr("rookery.file_locks.fcntl.flock", no_locks)
+    monkeypatch.setattr("rookery.files.fcntl.flock", no_locks)
     with pytest.raises(RegistryError, match=r"cannot be locked \(Operation not supported\)"):
         registry.rollback()
     assert registry.champion_number() == 2

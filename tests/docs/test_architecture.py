@@ -19,7 +19,7 @@ PAGE = "docs/architecture.md"
 # Classes of ours with the name of another thing: a Gymnasium world, a class of another library, a product.
 NOT_OURS = {"CartPole", "Image", "TensorBoard"}
 MOST_EQUAL_FILE_NAMES = 5
-STARTERS = [SRC / "engine/workers/launcher.py", SRC / "engine/workers/linux_worker.py"]  # of worker processes
+STARTERS = [SRC / "engine/workers/launcher.py", SRC / "engine/workers/linux.py"]  # of worker processes
 
 
 @cache

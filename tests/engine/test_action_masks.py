@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.engine.action_masks import has_masks, legal, legal_batch
+from rookery.engine.autotune import has_masks, legal, legal_batch, probe
 from rookery.engine.env_factory import resolve
-from rookery.engine.probe import probe
 from rookery.testing import check_world
 from rookery.tools.bench import bench
 from rookery.tools.function_profile import profile_steps

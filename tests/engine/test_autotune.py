@@ -7,10 +7,9 @@ import pytest
 
 from conformance.worlds import Counter
 from rookery.console import size_text
-from rookery.engine.autotune import choose
+from rookery.engine.autotune import Probe, choose, probe
 from rookery.engine.env_factory import resolve
 from rookery.engine.machine import available_memory, cpu_quota, usable_cores
-from rookery.engine.probe import Probe, probe
 from rookery.engine.worker_envs import WorkerEnvs
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from rookery.engine.machine import FIRST_RETREAT_SECONDS, Contention
 from rookery.engine.process import ProcessEngine
-from rookery.engine.workers.contention import FIRST_RETREAT_SECONDS, Contention
 
 
 def feed(contention, waits, start=0.0):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rookery.engine.image_size import ResizeImages, largest_image, shrink_image, size_of, with_image_size
+from rookery.engine.wrapping import ResizeImages, largest_image, shrink_image, size_of, with_image_size
 from rookery.errors import OptionError
 
 

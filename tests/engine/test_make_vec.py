@@ -351,7 +351,7 @@ class Sleeper(Counter):
 
 def test_measuring_an_env_that_hangs_ends(monkeypatch):
     """With a step_timeout; the engine then finds the hang as in any other step."""
-    monkeypatch.setattr("rookery.engine.probe.START_SECONDS", 2.0)
+    monkeypatch.setattr("rookery.engine.autotune.START_SECONDS", 2.0)
     envs = rookery.make_vec(Sleeper, 2, step_timeout=0.1, close_timeout=0.5)
     envs.reset(seed=1)
     with pytest.raises(rookery.errors.StepTimeout):

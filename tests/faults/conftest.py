@@ -16,7 +16,7 @@ import pytest
 import rookery
 from faults.watch import own_shared_memory
 from rookery.engine.process import ProcessEngine
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 
 SETTLE_SECONDS = 3.0  # how long processes may take to disappear after a test
 FAILED = pytest.StashKey[bool]()

@@ -13,7 +13,7 @@ import pytest
 
 from faults.engines_in_threads import CASES
 from rookery import once
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 
 NO_FORK = "fork" if not hasattr(os, "fork") or PORTABLE else ""
 KERNELS = [case for case in CASES if "kernel" in case]

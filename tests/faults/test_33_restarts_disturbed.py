@@ -29,8 +29,8 @@ from faults.watch import (
     undisturbed,
 )
 from rookery.engine import worker_restarts
-from rookery.engine.workers.forkserver_client import ForkServer
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
+from rookery.engine.workers.forkserver import ForkServer
 from rookery.errors import RestartLimit
 
 pytestmark = pytest.mark.timeout(60)

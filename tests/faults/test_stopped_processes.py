@@ -30,10 +30,10 @@ from faults.watch import (
     undisturbed,
 )
 from rookery.engine import process
-from rookery.engine.workers import forkserver_client, worker_handle
+from rookery.engine.workers import forkserver, worker_handle
 from rookery.engine.workers.channel import Channel, ChannelTimeout
-from rookery.engine.workers.forkserver_client import ForkServer
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
+from rookery.engine.workers.forkserver import ForkServer
 from rookery.errors import RestartLimit, RookeryError, StepTimeout, WorkerDied
 
 pytestmark = pytest.mark.timeout(60)
@@ -78,7 +78,7 @@ def test_a_worker_is_replaced_although_its_fork_server_is_stopped(make: Make) ->
 @pytest.mark.slow
 def test_a_fork_server_that_hangs_in_another_way_is_given_up_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be seen to be stopped, as under a debugger; but forking does not take so long."""
-    monkeypatch.setattr(forkserver_client, "RESPONSE_SECONDS", 1.0)
+    monkeypatch.setattr(forkserver, "RESPONSE_SECONDS", 1.0)
     monkeypatch.setattr(ForkServer, "_is_stopped", lambda self: False)
     envs, server = forked_team(make)
     os.kill(server, signal.SIGSTOP)
@@ -148,7 +148,7 @@ def test_make_vec_survives_its_first_fork_server(
 def test_where_no_fork_server_answers_an_error_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replacement that nobody can start ends the engine, with the reason and what came before."""
     envs, server = forked_team(make)
-    monkeypatch.setattr(forkserver_client, "interpreter", stopped_interpreter)
+    monkeypatch.setattr(forkserver, "interpreter", stopped_interpreter)
     os.kill(server, signal.SIGSTOP)
     os.kill(pids_of(envs)[1], signal.SIGKILL)
     words = r"(?s)first failure.*worker 1 \(pid .*could not be started: the fork server"

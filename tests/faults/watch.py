@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import rookery
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 
 START_METHODS = ("spawn", "forkserver", "fork")
 QUICKEST_FIRST = ["fork", *[pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")]]

@@ -13,7 +13,7 @@ from numba import types
 from numba.core.registry import cpu_target
 from numba.np import arrayobj
 
-from rookery.kernel.check_code import Target, build_checks
+from rookery.kernel.code_checks import Target, toolkit
 
 WORD = types.int64
 NEWER = {"fneg", "freeze", "callbr"}
@@ -43,7 +43,7 @@ def code_of(check, kinds):
     target = Target(lambda function: function, arrayobj, emit_failure, lambda builder, value: value)
     context = cpu_target.target_context
     context.refresh()  # else it knows no casts before something was compiled
-    signature, generate = getattr(build_checks(target), check)(None, *kinds, WORD)
+    signature, generate = getattr(toolkit(None, None, target), check)(None, *kinds, WORD)
     module = ir.Module()
     arguments = [context.get_value_type(kind) for kind in (*kinds, WORD)]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), "checked")

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 import rookery
 from kernel.test_cuda_on_cpu import on_cpu
-from rookery.engine.action_masks import has_masks, legal, legal_batch
+from rookery.engine.autotune import has_masks, legal, legal_batch
 from rookery.kernel import runner
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.random import integer

@@ -16,7 +16,7 @@ from rookery.engine.settings import Settings, autoreset
 from rookery.errors import WorldError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.random import integer
-from rookery.kernel.table_window import TableWindow
+from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
 
 NUMBERS = np.arange(100, dtype=np.float32)

@@ -18,7 +18,7 @@ from rookery import KernelWorld, Table
 from rookery.errors import StateError, WorldError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.native import WorldCompiler
-from rookery.kernel.readonly import frozen
+from rookery.kernel.native_compiler import frozen
 
 BARS = bars(200).astype("f4")
 RECORDS = np.zeros(3, np.dtype([("a", "f4"), ("n", "f4", (3,))], align=True))

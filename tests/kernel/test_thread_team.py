@@ -15,7 +15,7 @@ import rookery
 from kernel.samples import Walker
 from rookery.atomics import NUMBER
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
-from rookery.kernel.batch_division import PATIENCE, Division, division_of
+from rookery.kernel.batch_loop import PATIENCE, Division, division_of
 from rookery.kernel.native import compiled
 from rookery.kernel.thread_team import (
     BATCH,

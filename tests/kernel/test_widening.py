@@ -9,7 +9,7 @@ from gymnasium import spaces
 from kernel import trial_worlds
 from kernel.trial_worlds import ConnectFour, DoublePendulum, Snake, TraderF4, TraderF8
 from rookery import KernelWorld
-from rookery.engine.action_masks import legal
+from rookery.engine.autotune import legal
 from rookery.kernel.kernel_env import KernelEnv
 
 STEPS = 1000

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError
-from rookery.performance.bootstrap import block_length, bootstrap_interval, bootstrap_intervals, stationary_rows
-from rookery.performance.drawdown import drawdowns
-from rookery.performance.ratios import sharpe, sortino, total_return
-from rookery.performance.sharpe_difference import sharpe_difference
+from rookery.performance.bootstrap import (
+    block_length,
+    bootstrap_interval,
+    bootstrap_intervals,
+    sharpe_difference,
+    stationary_rows,
+)
+from rookery.performance.ratios import drawdowns, sharpe, sortino, total_return
 
 
 def series(seed: int, count: int, memory: float = 0.0) -> np.ndarray:

@@ -12,9 +12,18 @@ from hypothesis.extra.numpy import arrays
 
 from rookery.errors import OptionError
 from rookery.performance import ratios
-from rookery.performance.drawdown import drawdowns, longest_drawdown, max_drawdown
 from rookery.performance.periods import by_period, monthly_returns, returns_by_period, summarise
-from rookery.performance.ratios import calmar, hit_rate, periods_per_year, profit_factor, sharpe, sortino
+from rookery.performance.ratios import (
+    calmar,
+    drawdowns,
+    hit_rate,
+    longest_drawdown,
+    max_drawdown,
+    periods_per_year,
+    profit_factor,
+    sharpe,
+    sortino,
+)
 
 RETURNS = np.array([0.02, -0.01, 0.03, -0.02, 0.0])
 EQUITIES = arrays(np.float64, st.integers(2, 40), elements=st.floats(1, 1000))

@@ -26,7 +26,7 @@ NAMES = {
     "time": "CLOCK_MONOTONIC clock_gettime clock_gettime_ns",
 }
 # Of a GPU's compilers, which are not installed everywhere.
-OPTIONAL = ("rookery.kernel.cuda_compiler", "rookery.kernel.cuda_checks", "rookery.learners.kernels.gpu.")
+OPTIONAL = ("rookery.kernel.cuda_compiler", "rookery.learners.kernels.gpu.")
 
 
 def take_away() -> None:

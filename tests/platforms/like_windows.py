@@ -40,7 +40,7 @@ CODE = """
 import os, sys
 import numpy as np
 import rookery
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 
 assert PORTABLE and not hasattr(os, "fork")
 envs = rookery.make_vec("CartPole-v1", 4, backend="process", workers=2)

@@ -11,13 +11,13 @@ import pytest
 
 import rookery
 from platforms.absent import MODULES
-from rookery import file_locks, user_dirs
+from rookery import files, user_dirs
 from rookery.apps.memory_explorer import raw_terminal
 from rookery.errors import OptionError
 from rookery.training.storage.run_lock import Lock
 
 SOURCES = Path(rookery.__file__).parent
-GUARDED = {"file_locks.py", "apps/memory_explorer/raw_terminal.py", "tools/doctor.py"}
+GUARDED = {"files.py", "apps/memory_explorer/raw_terminal.py", "tools/doctor.py"}
 
 
 def test_every_module_can_be_imported() -> None:
@@ -46,7 +46,7 @@ def test_a_run_without_locks_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It trains nevertheless."""
-    monkeypatch.setattr(file_locks, "fcntl", None)
+    monkeypatch.setattr(files, "fcntl", None)
     with Lock(tmp_path / "run.lock"):
         assert "cannot be locked (this system has no locks for files)" in caplog.text
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError
-from rookery.performance.fold_overfitting import fold_overfitting
+from rookery.performance.overfitting import fold_overfitting
 from rookery.studies.report.market_overfitting import chance_of_worth, market_figures, study_overfitting, trials_tried
 from rookery.studies.storage.study_view import StudyView, TrialView
 from rookery.studies.trials.market_folds import groups_by_fold

@@ -12,10 +12,9 @@ import pytest
 
 from rookery import printing
 from rookery.engine import loops
-from rookery.engine.autotune import Choice
+from rookery.engine.autotune import Choice, Probe
 from rookery.engine.env_factory import resolve
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import Probe
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
 from rookery.tools import bench, bench_contenders, bench_plot, doctor, machine_facts, throughput, tune

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rookery import forks
-from rookery.file_locks import try_lock
-from rookery.files import open_plain
+from rookery.files import open_plain, try_lock
 
 PREFIX = "rookery-ray-"
 ATTEMPTS, PAUSE_SECONDS = 10, 0.2
@@ -37,7 +36,7 @@ def ray_folder() -> Iterator[Path]:
             with suppress(OSError):
                 _remove(folder)
     finally:
-        forks.close(owner)
+        forks.close_kept(owner)
 
 
 def remove_left_folders(parent: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from rookery import toml_reader
 from rookery.errors import ConfigError
+from rookery.files import load_toml
 from rookery.learners.registry import specs
 
 OLD_NAMES = {
@@ -65,7 +65,7 @@ def parse_value(text: str) -> Any:
     """
     text = text.strip()
     try:
-        (value,) = toml_reader.loads(f"x = {PYTHONIC.get(text, text)}").values()
+        (value,) = load_toml(f"x = {PYTHONIC.get(text, text)}").values()
     except ValueError:
         return _loose_number(text)
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay strings

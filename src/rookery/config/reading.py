@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from rookery import toml_reader
+from rookery import files
 from rookery.config.curriculum_json import from_grid, from_json, is_curriculum, is_grid
 from rookery.config.layers import DEEPEST, LONGEST_KEY, LONGEST_TEXT, MOST_VALUES, check_size
 from rookery.config.trading_config import from_trading, is_trading
@@ -94,7 +94,7 @@ def _text(file: Path) -> str:
 
 def _toml(text: str) -> Any:
     try:
-        return toml_reader.loads(text)
+        return files.load_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise _FileError(f"is not valid TOML: {error}") from None
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from rookery import forks
-from rookery.file_locks import wait_for_lock
-from rookery.files import open_plain
+from rookery.files import open_plain, wait_for_lock
 from rookery.user_dirs import cache_folder, read_own, write_own
 
 MOST_BYTES = 8 << 30  # of all tables in the cache; those that were used longest ago are removed first
@@ -141,7 +140,7 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        forks.close(fd)
+        forks.close_kept(fd)
 
 
 def _mark_used(place: Path) -> None:

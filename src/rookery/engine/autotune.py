@@ -1,16 +1,151 @@
-"""Chooses the backend and the number of envs and workers, from the cost of a step, the cores and the memory."""
+"""Measures a world, and chooses the backend and the number of envs and workers.
+
+One worker process builds an env, steps it with random actions, reports the cost of a step, and exits. From that, the
+cores and the memory follow the choices.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import time
 from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
 
 from rookery.console import size_text
-from rookery.engine.machine import available_memory, usable_cores
-from rookery.engine.probe import Probe
-from rookery.engine.worker_envs import EnvDescription
+from rookery.engine.env_factory import EnvFactory
+from rookery.engine.machine import available_memory, process_usage, usable_cores
+from rookery.engine.step_report import Failed
+from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
+from rookery.engine.workers.launcher import new_launcher
+from rookery.engine.workers.worker_handle import WorkerHandle, stop_workers
+from rookery.errors import StepTimeout, WorkerDied
+
+PROBE_SECONDS = 0.4
+MIN_STEPS = 3
+START_SECONDS = 30.0  # how long building an env may take, where steps have a timeout
+TIMED_STEPS = 8  # at least this many steps and resets are timed
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one env of a world costs."""
+
+    step_seconds: float  # without the time in which other processes had the core
+    cpu_share: float  # of a step's time, how much is spent on the CPU rather than waiting
+    reset_seconds: float
+    build_seconds: float
+    memory: int  # bytes that one more env takes
+    process_memory: int  # bytes of a worker process with one env
+    description: EnvDescription
+
+
+def probe(
+    source: EnvFactory,
+    start_method: str | None = None,
+    seconds: float = PROBE_SECONDS,
+    step_timeout: float | None = None,
+) -> Probe:
+    """Measure `source` in a process of its own; with `seconds=0`, build an env for its description and step nothing.
+    Raises what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than TIMED_STEPS steps may."""
+    timeout = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
+    launcher = new_launcher(start_method or "spawn")
+    handle: WorkerHandle | None = None
+    try:
+        with DeferInterrupt():  # else a process could be started and never stopped
+            handle = WorkerHandle(0, launcher, launcher.start())
+        handle.response(handle.request("start", (source, True, None, [], 0.0), timeout=timeout), timeout)
+        return handle.response(handle.request("run", (_measure, seconds)), timeout)
+    except ChannelTimeout:
+        raise StepTimeout(
+            f"{source.name} could not be measured in {timeout:g} s (step_timeout={step_timeout:g})"
+        ) from None
+    except Failed as failed:
+        raise failed.failure.exception() from None
+    except ChannelClosed:
+        status = handle.process.wait() if handle else None
+        raise WorkerDied(f"the process that measured {source.name} died (exit status {status})") from None
+    finally:
+        if handle is not None:
+            stop_workers([handle], timeout=2.0)
+        launcher.close()
+
+
+def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
+    """Runs in the worker."""
+    before = time.perf_counter()
+    description = envs.build([0])
+    build_seconds = time.perf_counter() - before
+    process_memory = process_usage(os.getpid())["memory"]
+    if not seconds:
+        return Probe(0.0, 1.0, 0.0, build_seconds, 0, process_memory, description)
+    env = envs.envs[0]
+    actions = _actions(env, 64)
+    with envs.attribute_to(0, "reset"):
+        first_reset, _ = _timed(lambda: env.reset(seed=1, options=None))
+        second_reset, last = _timed(lambda: env.reset(seed=None, options=None))  # as the engine does
+    masked = has_masks(env.action_space, last)
+    wall, cpu, queued, steps, resets = 0.0, 0.0, 0.0, 0, 0.0
+    while steps < MIN_STEPS or wall + resets < seconds:
+        start, (start_cpu, start_queued) = time.perf_counter(), _cpu_seconds()
+        ended = False
+        for action in actions:
+            with envs.attribute_to(0, "step"):
+                last = env.step(legal(env.action_space, action, last) if masked else action)
+                _, _, terminated, truncated, _ = last
+            steps += 1
+            ended = bool(terminated or truncated)
+            if ended or time.perf_counter() - start > seconds:
+                break
+        wall += time.perf_counter() - start
+        end_cpu, end_queued = _cpu_seconds()
+        cpu, queued = cpu + end_cpu - start_cpu, queued + end_queued - start_queued
+        if ended:
+            took, last = _timed(lambda: env.reset(seed=None, options=None))
+            resets += took
+    memory = _second_env_memory(envs) if build_seconds < 2.0 else process_memory
+    own = max(wall - queued, cpu)
+    share = min(1.0, cpu / own) if own > 0 else 1.0
+    reset_seconds = min(first_reset, second_reset)
+    return Probe(own / steps, share, reset_seconds, build_seconds, memory, process_memory, description)
+
+
+def _cpu_seconds() -> tuple[float, float]:
+    """CPU time used, and time spent ready to run while other processes had the cores: on a busy machine that can be
+    most of the time, and says nothing about the env."""
+    try:
+        with open("/proc/self/schedstat") as file:
+            used, queued, _ = (int(word) for word in file.read().split())
+        return used * 1e-9, queued * 1e-9
+    except (OSError, ValueError):
+        return time.process_time(), 0.0
+
+
+def _second_env_memory(envs: WorkerEnvs) -> int:
+    """The memory of a first env includes imports; what a second one adds is the memory of an env."""
+    before = process_usage(os.getpid())["memory"]
+    envs.build([0 if not envs._source.endless else 1])
+    return max(0, process_usage(os.getpid())["memory"] - before)
+
+
+def _actions(env: Any, count: int) -> list[Any]:
+    env.action_space.seed(1)
+    return [env.action_space.sample() for _ in range(count)]
+
+
+def _timed(call: Any) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
 
 # Measured on 2 cores with CartPole: what the engine adds to a step, and to a round of all workers.
+# --- choices ----------------------------------------------------------------------------------------------------------
+
 ENV_OVERHEAD = 1.5e-6
 SERIAL_ROUND = 8e-6
 PROCESS_ROUND = 30e-6
@@ -121,3 +256,71 @@ def _time_text(seconds: float) -> str:
         if seconds < 1
         else f"{seconds:.1f} s"
     )
+
+
+# --- random legal actions ---------------------------------------------------------------------------------------------
+# Of envs that say which actions are legal: in `infos["action_mask"]`, or in the same place of an observation that is a
+# dict. `last` is what `reset` or `step` returned, of one env or of a vector env.
+
+MASK = "action_mask"
+
+
+def has_masks(space: gym.Space, last: Any) -> bool:
+    """Whether an env with this action space says which actions are legal: for loops that should check only once."""
+    return _mask(space, last) is not None
+
+
+def legal(space: gym.Space, action: Any, last: Any) -> Any:
+    """`action` or, if a mask forbids it, a legal one: the same for the same action and mask."""
+    mask = _mask(space, last)
+    return action if mask is None else _legal(space, action, mask)
+
+
+def _legal(space: gym.Space, action: Any, mask: Any) -> Any:
+    """Part by part, where Dict and Tuple actions have a dict or tuple of masks; other forms are for policies."""
+    if isinstance(space, gym.spaces.Dict) and isinstance(mask, dict):
+        return {key: _legal(part, action[key], mask.get(key)) for key, part in space.items()}
+    if isinstance(space, gym.spaces.Tuple) and isinstance(mask, tuple):
+        return tuple(_legal(*parts) for parts in zip(space.spaces, action, mask, strict=True))
+    if isinstance(space, gym.spaces.Discrete) and mask is not None:
+        return np.int64(_allowed(space.start, mask, action))
+    if isinstance(space, gym.spaces.MultiDiscrete) and mask is not None:
+        return _legal_numbers(space, action, mask)
+    return action
+
+
+def _legal_numbers(space: gym.spaces.MultiDiscrete, action: Any, mask: Any) -> Any:
+    """A MultiDiscrete action under the masks of its numbers: one after another, or as a tuple; others are ignored."""
+    flat = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, (tuple, list)) else np.ravel(mask)
+    if flat.size != space.nvec.sum():
+        return action
+    parts = np.split(flat, np.cumsum(space.nvec.ravel())[:-1])
+    numbers = zip(np.ravel(space.start), parts, np.ravel(action), strict=True)
+    return np.array([_allowed(*number) for number in numbers], space.dtype).reshape(space.shape)
+
+
+def legal_batch(space: gym.Space, actions: Any, last: Any) -> Any:
+    """The same for each env of a vector env, whose single action space is `space`, if that is a Discrete or a
+    MultiDiscrete."""
+    plain = gym.spaces.Discrete, gym.spaces.MultiDiscrete
+    masks = _mask(space, last) if isinstance(space, plain) else None
+    if masks is None:
+        return actions
+    return np.array([_legal(space, action, mask) for mask, action in zip(masks, actions, strict=True)])
+
+
+def _mask(space: gym.Space, last: Any) -> Any:
+    masked = gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.Dict, gym.spaces.Tuple
+    if isinstance(space, masked) and isinstance(last, tuple) and len(last) > 1:
+        for place in (last[-1], last[0]):
+            if isinstance(place, dict) and place.get(MASK) is not None:
+                return place[MASK]
+    return None
+
+
+def _allowed(start: Any, mask: Any, action: Any) -> int:
+    """The action, or a legal one in its place; the action itself where none is legal, as after an episode."""
+    allowed = np.flatnonzero(mask) + start
+    if len(allowed) == 0 or action in allowed:
+        return action
+    return allowed[int(action) % len(allowed)]

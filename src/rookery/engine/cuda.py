@@ -15,7 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls
-from rookery.engine.device_copies import CopiedEnvs, copied_columns
+from rookery.engine.device_envs import CopiedEnvs, StagedParameters, copied_columns
 from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
@@ -23,11 +23,10 @@ from rookery.engine.machine import process_usage
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
+from rookery.kernel.declarations import Simulation
 from rookery.kernel.env_loop import OVER, RUNNING
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.runner import seed_key, value_fault_to_exception
-from rookery.kernel.simulation import Simulation
-from rookery.kernel.staged_params import StagedParameters
 from rookery.kernel.tables import check_same, shrinks
 
 NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use step(actions)"

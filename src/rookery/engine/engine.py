@@ -16,14 +16,21 @@ from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
 from rookery.engine import seeding
 from rookery.engine.async_calls import Deferred, Finish
-from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, BatchSpec, check_count, check_memory
+from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, BatchSpec, check_count, check_memory, is_custom, leaves
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state.snapshot import load_columns, load_options, save_columns, save_options
-from rookery.engine.groups import Group
-from rookery.engine.layout import is_custom, leaves
 from rookery.engine.segment_stepping import SegmentStepping
-from rookery.engine.segments import Segment, complete_segments, divide, group_ranges, redivide, rows_by_worker, rows_of
+from rookery.engine.segments import (
+    Group,
+    Segment,
+    complete_segments,
+    divide,
+    group_ranges,
+    redivide,
+    rows_by_worker,
+    rows_of,
+)
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
+from rookery.engine.snapshot import load_columns, load_options, save_columns, save_options
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import CallPending, CustomSpaceError, NoCallPending, OptionError, StateError, UsageError
 

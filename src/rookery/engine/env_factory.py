@@ -16,8 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rookery.engine.image_size import ImageSize, with_image_size
-from rookery.engine.wrapping import EnvWrapper, as_wrappers
+from rookery.engine.wrapping import EnvWrapper, ImageSize, as_wrappers, with_image_size
 from rookery.errors import OptionError, SpaceError, WorldError
 from rookery.gate import allow_given
 from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world

@@ -17,7 +17,6 @@ from rookery.engine.async_calls import AsyncCalls, Finish, check_time
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
-from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
 from rookery.engine.loops import read_records
@@ -25,7 +24,7 @@ from rookery.engine.machine import process_usage
 from rookery.engine.segment_stepping import EPISODE
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings, masked_rows, positive_int, without_mask
-from rookery.engine.step_report import StepReport
+from rookery.engine.step_report import Failure, StepReport
 from rookery.engine.thread_choice import ThreadChoice
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError

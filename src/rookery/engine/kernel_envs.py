@@ -10,8 +10,7 @@ import numpy as np
 
 from rookery.engine import seeding
 from rookery.engine.env_factory import KernelSource
-from rookery.engine.failure import Failure
-from rookery.engine.step_report import StepReport
+from rookery.engine.step_report import Failure, StepReport
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
 from rookery.kernel.env_arrays import EnvArrays

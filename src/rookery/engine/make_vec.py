@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.vector import AutoresetMode
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rookery.console import say
-from rookery.engine.autotune import Choice, choose
+from rookery.engine.autotune import Choice, Probe, choose, probe
 from rookery.engine.batch import check_workers
-from rookery.engine.built_vector_env import is_vector_env, world_of
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve_given, with_wrappers
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
-from rookery.errors import OptionError, RookeryError, StepTimeout
+from rookery.errors import OptionError, RookeryError, StepTimeout, WorldError
 from rookery.gate import allow_given
 from rookery.once import once
 
@@ -26,8 +26,8 @@ KERNEL_ENVS = 1024  # if num_envs is omitted: enough to fill a few cores, few en
 
 # Backends are found by name and imported when used.
 BACKENDS = {
-    "serial": "rookery.engine.serial:SerialEngine",
-    "thread": "rookery.engine.thread:ThreadEngine",
+    "serial": "rookery.engine.local:SerialEngine",
+    "thread": "rookery.engine.local:ThreadEngine",
     "process": "rookery.engine.process:ProcessEngine",
     "kernel": "rookery.engine.kernel:KernelEngine",
     "cuda": "rookery.engine.cuda:CudaEngine",
@@ -116,8 +116,8 @@ def make_vec(
     """
     num_envs, workers = plain_int(_one_of_two_names(num_envs, n_envs)), plain_int(workers)
     _check_backend(backend, num_envs, workers, step_timeout, device)
-    if is_vector_env(world):
-        world, num_envs = world_of(world), num_envs or int(world.unwrapped.num_envs)
+    if _is_vector_env(world):
+        world, num_envs = _world_of(world), num_envs or int(world.unwrapped.num_envs)
     allow_given(wrappers)
     source = with_wrappers(resolve_given(world, num_envs, env_kwargs), wrappers, backend)
     if bounds is not None:
@@ -266,3 +266,48 @@ def _one_of_two_names(num_envs: int | None, n_envs: int | None) -> int | None:
     if num_envs is not None and n_envs is not None and num_envs != n_envs:
         raise OptionError(f"num_envs={num_envs} and n_envs={n_envs} are two names of one option; give one of them")
     return n_envs if num_envs is None else num_envs
+
+
+# --- vector envs that are already built, as worlds: as many envs, made in the same way --------------------------------
+# They are not stepped by rookery and stay as they are: close them when you need them no more.
+
+PARTS = ("num_envs", "single_observation_space", "single_action_space")
+# What `gymnasium.make_vec` was told about the vector env, and is no option of one env.
+OF_THE_CALL = ("num_envs", "vector_kwargs", "vectorization_mode", "wrappers")
+
+
+def _is_vector_env(world: Any) -> bool:
+    """Whether it is a batch of envs; those of EnvPool and Isaac Lab are no VectorEnvs of Gymnasium."""
+    if isinstance(world, VectorEnv):
+        return True
+    return isinstance(world, gym.Env) and all(hasattr(world.unwrapped, name) for name in PARTS)
+
+
+def _world_of(envs: Any) -> Any:
+    """What makes one of its envs, or a list of what makes each; WorldError if it does not say."""
+    inner = envs.unwrapped
+    if hasattr(inner, "source"):  # an engine: parameters may have been set on it since
+        raise WorldError(
+            f"{type(inner).__name__} is what make_vec has made: give it the world of that, such as an id or a class"
+        )
+    if inner is not envs:
+        raise WorldError(
+            f"make_vec makes the envs in {type(envs).__name__} again, without this wrapper: give `envs.unwrapped`, and "
+            "put the wrapper around what make_vec returns"
+        )
+    spec, functions = getattr(inner, "spec", None), list(getattr(inner, "env_fns", None) or ())
+    if isinstance(spec, EnvSpec) and not spec.kwargs.get("wrappers"):  # made by gymnasium.make_vec
+        return _spec_of_one(spec)
+    if functions:
+        return functions[0] if all(function is functions[0] for function in functions) else functions
+    raise WorldError(
+        f"{type(inner).__name__} does not say how its envs are made, so make_vec cannot make them: step it as it is, "
+        "or give it to rookery.train, which does so too"
+    )
+
+
+def _spec_of_one(spec: EnvSpec) -> EnvSpec:
+    one = copy.deepcopy(spec)
+    one.kwargs = {key: value for key, value in spec.kwargs.items() if key not in OF_THE_CALL}
+    one.max_episode_steps = one.kwargs.pop("max_episode_steps", spec.max_episode_steps)
+    return one

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from rookery.engine.batch import MOST_FLAGGED, Columns
-from rookery.engine.layout import SpaceLeaf, is_custom, leaves, split
+from rookery.engine.batch import MOST_FLAGGED, Columns, SpaceLeaf, is_custom, leaves, split
 from rookery.engine.loops import COMPILED, inside
 from rookery.errors import BadValue, RookeryError, SpaceError
 

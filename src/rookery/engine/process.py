@@ -13,21 +13,19 @@ from rookery.engine.async_calls import Finish, timed_out
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.failure import Failed
 from rookery.engine.loops import fence, watch
-from rookery.engine.machine import CAN_PIN, allowed_cores, oom_kills, process_usage, usable_cores
+from rookery.engine.machine import CAN_PIN, Contention, allowed_cores, oom_kills, process_usage, usable_cores
 from rookery.engine.segments import Segment, format_rows, rows_of
 from rookery.engine.settings import Settings
-from rookery.engine.step_report import StepReport
+from rookery.engine.step_report import Failed, StepReport
 from rookery.engine.worker_envs import EnvDescription
 from rookery.engine.worker_restarts import POLL_SECONDS, WorkerRestarts
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
-from rookery.engine.workers.contention import Contention
+from rookery.engine.workers.child_process import PORTABLE
 from rookery.engine.workers.launcher import new_launcher
-from rookery.engine.workers.portability import PORTABLE
-from rookery.engine.workers.process_resources import ProcessResources
 from rookery.engine.workers.worker_handle import (
     OVERSLEPT_SECONDS,
+    ProcessResources,
     WorkerHandle,
     kill_unresponsive,
     stop_workers,

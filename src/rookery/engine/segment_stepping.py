@@ -1,30 +1,153 @@
-"""Steps segments: sends actions to the workers, takes what they wrote into the batch, and restarts what has failed."""
+"""Steps segments: sends actions to the workers, takes what they wrote into the batch, and restarts what has failed.
+
+`Backend` is what a backend provides for that: workers that build envs, step them and answer calls.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+import time
+from abc import abstractmethod
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rookery.console import say
-from rookery.engine.backend import Backend
-from rookery.engine.batch import ALL
+from rookery.engine import seeding
+from rookery.engine.async_calls import AsyncCalls
+from rookery.engine.batch import ALL, Batch, BatchSpec
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.failure import Failed, Failure
 from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of
-from rookery.engine.restarts import Restarts
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings
-from rookery.engine.step_report import NOTHING, REPORT, StepReport
-from rookery.errors import RestartLimit
+from rookery.engine.step_report import NOTHING, REPORT, Failed, Failure, StepReport
+from rookery.engine.worker_envs import EnvDescription
+from rookery.errors import BadValue, RestartLimit, SpaceError, UsageError
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
 CUT_SHORT = "; episodes that failures cut short end as truncated, and `{}` = raise would end the run with the traceback"
 LONGEST_ERROR = 300  # characters of a failure that are told
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
 _SAID: set[tuple[str, str]] = set()  # names of worlds, and what was said about them on the terminal
+
+
+class Restarts:
+    """Counts the restarts of each env and worker, and allows at most `max_restarts` within `restart_window` seconds."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.root_seed = seeding.fresh_entropy()
+        self.total = 0
+        self._per_env: dict[int, int] = {}  # how many seeds of its own an env has used up
+        self._times: dict[tuple[str, int], deque[float]] = defaultdict(deque)
+        self._first: dict[tuple[str, int], str] = {}
+
+    def allowed_after(self, error: BaseException | None) -> bool:
+        """Whether an env that raised this is restarted; otherwise its exception is raised."""
+        settings = self._settings
+        if isinstance(error, UsageError):
+            return False
+        return bool(getattr(settings, self.option_for(error)) == "restart")
+
+    def option_for(self, error: BaseException | None) -> str:
+        """The option that decides what follows this error."""
+        is_value = isinstance(error, (BadValue, SpaceError)) and self._settings.bad_values != "allow"
+        return "bad_values" if is_value else "on_failure"
+
+    def count(self, kind: str, number: int, cause: str) -> None:
+        """Count one restart of env or worker (`kind`) `number`; RestartLimit, with the first cause, if it is one too
+        many."""
+        key, now = (kind, number), time.monotonic()
+        limit, window, times = self._settings.max_restarts, self._settings.restart_window, self._times[(kind, number)]
+        while times and now - times[0] > window:
+            times.popleft()
+        if not times:
+            self._first[key] = cause
+        if len(times) >= limit:
+            first = self._first[key]
+            last = "" if cause == first else f"\nThe last one:\n{cause}"
+            raise RestartLimit(
+                f"{kind} {number} failed again after {len(times)} restarts within {window:g} s "
+                f"(max_restarts={limit}). The first failure:\n{first}{last}"
+            )
+        times.append(now)
+        self.total += 1
+
+    def reseed(self, seed: Any) -> None:
+        """Derive the seeds of later restarts from what `reset(seed=...)` was given, if it names one root."""
+        root = seeding.root_of(seed)
+        self.root_seed = self.root_seed if root is None else root
+
+    def next_seed(self, row: int) -> int:
+        """A seed for a restarted env: not that of the episode that failed, and derived from the root seed alone."""
+        self._per_env[row] = self._per_env.get(row, 0) + 1
+        return seeding.child_seed(self.root_seed, row, self._per_env[row])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "root_seed": self.root_seed,
+            "restarts": {str(row): count for row, count in self._per_env.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.root_seed = state["root_seed"]
+        self._per_env = {int(row): count for row, count in state["restarts"].items()}
+
+
+class Backend(AsyncCalls):
+    """The interface between the engine, which is the same on all backends, and a backend."""
+
+    backend = ""
+    batch: Batch
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many workers there are now."""
+
+    @abstractmethod
+    def _build_first_env(self, rows: list[int]) -> EnvDescription:
+        """Build the first env of the first worker and describe it."""
+
+    @abstractmethod
+    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
+        """Set `self.batch` and build all the other envs."""
+
+    @abstractmethod
+    def _start_step(self, segments: Sequence[Segment]) -> None:
+        """Start stepping these segments."""
+
+    @abstractmethod
+    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
+        """Block until at least `need` envs in these segments have been stepped; CallTimeout after `timeout` seconds."""
+
+    @abstractmethod
+    def _read_report(self, segment: Segment) -> StepReport:
+        """The report of a finished segment that has one."""
+
+    @abstractmethod
+    def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        """Call a method of `WorkerEnvs`, given with its arguments, in each worker named, in parallel. Raises what the
+        first env to fail raised or, if `raw`, the Failed that carries it."""
+
+    @abstractmethod
+    def _notify_workers(self, method: str, args: tuple) -> None:
+        """Call a method of `WorkerEnvs` in every worker before its next step, without waiting."""
+
+    def _check_workers(self) -> None:
+        """Find out now which workers have died, while they can be replaced."""
+
+    @abstractmethod
+    def _resize_workers(self, spec: BatchSpec) -> None:
+        """Move to a batch of `self.num_envs` and the new `self.segments`."""
+
+    @abstractmethod
+    def _usage(self) -> list[dict[str, Any]]:
+        """Per worker: pid, CPU seconds used so far, bytes of memory."""
+
+    def _release(self) -> None:
+        """Return to the system what an engine that has failed no longer needs."""
 
 
 class SegmentStepping(Backend):

@@ -17,13 +17,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rookery.engine.batch import ROW, STEPS, Batch, scalars
-from rookery.engine.failure import Failure
-from rookery.engine.global_random import GlobalRandom
-from rookery.engine.layout import join
+from rookery.engine.batch import ROW, STEPS, Batch, join, scalars
 from rookery.engine.loops import step_each, store
 from rookery.engine.observation_writer import ObservationWriter
-from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Slot, StepReport
+from rookery.engine.seeding import GlobalRandom
+from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Failure, Slot, StepReport
 from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError
 
 _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)

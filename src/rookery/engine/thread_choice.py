@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
-from rookery.kernel.batch_division import division_of
+from rookery.kernel.batch_loop import division_of
 from rookery.kernel.runner import Runner
 
 SHORTEST = 10e-6  # a step that takes fewer seconds than this on one thread is not divided

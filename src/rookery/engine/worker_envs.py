@@ -10,18 +10,15 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 
-from rookery.engine import seeding
-from rookery.engine.batch import Batch
+from rookery.engine import seeding, snapshot
+from rookery.engine.batch import Batch, leaves
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state import snapshot
-from rookery.engine.env_state.snapshot import wrapper_chain
-from rookery.engine.failure import Failed, Failure
-from rookery.engine.global_random import GlobalRandom, uses_global_random
-from rookery.engine.image_size import ResizeImages
-from rookery.engine.layout import leaves
+from rookery.engine.seeding import GlobalRandom, uses_global_random
 from rookery.engine.segments import Segment
-from rookery.engine.step_report import Slot, StepReport
+from rookery.engine.snapshot import wrapper_chain
+from rookery.engine.step_report import Failed, Failure, Slot, StepReport
 from rookery.engine.stepper import Stepper
+from rookery.engine.wrapping import ResizeImages
 from rookery.errors import UnequalSpaces, UsageError, WorldError
 
 

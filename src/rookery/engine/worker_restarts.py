@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode
 
-from rookery.engine.failure import Failed
 from rookery.engine.machine import oom_kills
 from rookery.engine.segment_stepping import SegmentStepping
 from rookery.engine.segments import Segment, format_rows, rows_of
-from rookery.engine.step_report import REPORT, StepReport
+from rookery.engine.step_report import REPORT, Failed, StepReport
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.launcher import describe_exit
-from rookery.engine.workers.process_resources import ProcessResources, RestartingWorker
-from rookery.engine.workers.worker_handle import WorkerHandle
+from rookery.engine.workers.worker_handle import ProcessResources, RestartingWorker, WorkerHandle
 from rookery.errors import StepTimeout, WorkerDied
 
 RESTART_SECONDS = 3.0  # how long a step waits for new workers when its `step_timeout` is over

@@ -1,7 +1,8 @@
 """What one thread's call of compiled code notes beside the envs' arrays: where a check failed, and when a loop began.
 
 Each slot has a row of words for it (`calls` in env_arrays.py), which compiled code finds by thread-local storage: a
-world's helpers do not know which env they work for.
+world's helpers do not know which env they work for. What an env's code raised ends the step of that env, and the other
+envs of the batch go on. (Plain Python raises at once instead.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from rookery.atomics import NUMBER, WORD, call_c, store
+from rookery.atomics import NUMBER, WORD, call_c, load, store
+from rookery.kernel.env_arrays import CONTINUE, PLAN_WORDS
+from rookery.kernel.env_loop import FAILED_CHECK, FAULT, OVER
+from rookery.kernel.translate import Function
 
 PLAN, PLACE, FIRST, SECOND, LOOPING = range(5)  # the words of a row
 KEY_SYMBOL = "rookery_call_key"  # the word that holds the key of the thread-local storage
@@ -87,3 +91,33 @@ def emit_failure(context: Any, builder: Any, place: Any, first: Any, second: Any
     function.attributes.add("cold")
     builder.call(function, [place, first, second])
     context.call_conv.return_user_exc(builder, InterruptedError, ())
+
+
+STOP = 8 * PLAN_WORDS.index("stop")
+
+
+def build_catch(function: Function) -> Function:
+    """What is done for one env, with `stats` after the tables. It returns FAULT if that raises."""
+
+    def call(columns: Any, tables: Any, stats: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+        stats.calls[slot, LOOPING] = 0
+        try:
+            outcome = function(columns, tables, i, slot, per_env, mode, strict)
+        except Exception:  # noqa: BLE001 - compiled code cannot tell one from another
+            outcome = fail(columns, stats, i, slot)
+        return outcome
+
+    return call
+
+
+def fail(columns: Any, stats: Any, i: int, slot: int) -> int:
+    """End the episode of env i, and note why."""
+    if load(stats.calls[slot, PLAN] + STOP) != CONTINUE:
+        raise InterruptedError  # which ends the call
+    columns.failures[i, 0] = stats.calls[slot, PLACE]
+    columns.failures[i, 1] = stats.calls[slot, FIRST]
+    columns.failures[i, 2] = stats.calls[slot, SECOND]
+    stats.calls[slot, PLACE] = 0
+    columns.faults[i] = FAILED_CHECK
+    columns.states[i].stage = OVER
+    return FAULT

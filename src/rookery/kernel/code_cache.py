@@ -22,8 +22,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from rookery import forks
-from rookery.file_locks import try_lock
-from rookery.files import open_plain
+from rookery.files import open_plain, try_lock
 from rookery.kernel.translate import closed_over, codes, used_globals
 from rookery.user_dirs import cache_folder, read_own, write_own
 
@@ -166,7 +165,7 @@ def _locked(path: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
-        forks.close(fd)
+        forks.close_kept(fd)
 
 
 def _wait_for_lock(fd: int, deadline: float) -> None:

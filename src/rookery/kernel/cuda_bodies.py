@@ -3,7 +3,7 @@
 A world with `easy` is stepped by two kernels. The first steps the envs whose step is easy, and lists the others, the
 hard ones, by kind. The second steps the listed envs.
 
-A world with a `simulation` (see simulation.py) has a kernel before it, and one for envs that begin an episode.
+A world with a `simulation` (see declarations.py) has a kernel before it, and one for envs that begin an episode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HARD_BLOCK = 32  # hard steps are few: small blocks spread them over the whole G
 LaunchNotes: Any = namedtuple("LaunchNotes", ("any_fault", "count", "hard", "env"))  # type: ignore[misc]
 NOTE_ARRAYS = ("any_fault", "count", "hard")  # the fields of LaunchNotes that are arrays
 FLOAT32 = ("rewards", "last_returns")  # learners on a GPU use single precision; the CPU keeps doubles
-WORD = 8  # bytes; a state's size is a multiple of this
+WORD_BYTES = 8  # bytes; a state's size is a multiple of this
 FLAT = {"flat": "observations", "flat_finals": "finals", "flat_actions": "actions"}  # views of the same memory
 ADDRESSED = (*(name for name in COLUMNS if name not in (*FLAT, "scratch")), *NOTE_ARRAYS)  # passed as addresses
 SHARED = ("low", "high", "action_low", "action_high")  # the same for every env

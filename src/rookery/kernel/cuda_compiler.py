@@ -4,13 +4,18 @@ A kernel receives addresses, and makes arrays of its own env from them: a body s
 observations, rewards and infos are copied to the thread's local memory (mostly registers) at the start, and written
 back at the end: the compiler cannot know that two columns never overlap, and would read everything again after every
 write.
+
+Where a world is checked, a thread notes a failed check in three words of shared memory, and leaves its functions with
+an error status, as after an exception. The kernel reads both, and ends the env. Launches reserve NOTED_BYTES of memory.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -22,23 +27,28 @@ if not hasattr(np, "row_stack"):  # removed in NumPy 2.5; numba-cuda 0.30 still 
 
 from numba import cuda, types
 from numba.core import cgutils
+from numba.cuda import compiler, nvvmutils
+from numba.cuda.core import ir, ir_utils
+from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
+from numba.cuda.core.untyped_passes import InlineClosureLikes
 from numba.cuda.extending import intrinsic
 from numba.cuda.np import arrayobj
 from numba.cuda.np.numpy_support import carray
 
+from rookery.atomics import WORD
 from rookery.kernel import native
+from rookery.kernel.code_checks import Target, check_pass, toolkit
 from rookery.kernel.cuda_bodies import (
     ADDRESSED,
     FLAT,
     HARD_BLOCK,
     SHARED,
-    WORD,
+    WORD_BYTES,
     Bodies,
     LaunchNotes,
     build_bodies,
     column_forms,
 )
-from rookery.kernel.cuda_checks import WORDS, call_checked, checking, noted_word
 from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, OVER, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
@@ -50,7 +60,12 @@ INLINED = tuple(
     f"rookery.kernel.{name}" for name in ("cuda_bodies", "env_loop", "observation_form", "world", "world_calls")
 )
 PARAMS = ("params", "next_params")  # one record for all envs, or one for each
+SHARED_MEMORY = 3  # an address space
+NOTES = "rookery_failed_checks"
+FAILED = cgutils.ir.IntType(32)(1)  # the status of a function that raised
+WORDS = 3  # of a failure
 FEW = 64  # columns with at most so many numbers per env are copied to local memory
+_compiling = threading.Lock()
 
 
 def dispatchers(world: KernelWorld, checked: bool = False) -> Bodies:
@@ -72,7 +87,7 @@ def machine_code(
     """The entry point's name and the machine code of a kernel for arguments of these types, on the current GPU.
     `numbers` are those of functions that are checked."""
     kinds = tuple(dispatcher.typeof_pyval(_as_numba(argument)) for argument in arguments)
-    with checking(numbers):
+    with _checking(numbers):
         made = dispatcher.compile(kinds)
     cubin = made._codelibrary.get_cubin()  # numba-cuda has no public name for it
     return made.entry_name, bytes(getattr(cubin, "code", cubin))
@@ -114,15 +129,15 @@ def _kernel(world: KernelWorld, device: Any, name: str, checked: bool) -> Any:
         "cuda": cuda, "carray": carray, "pointer": pointer, "device": device, "Columns": Columns,
         "LaunchNotes": LaunchNotes,
         "hard_env": _hard_env, "int32": np.int32, "word": np.int64,
-        "call_checked": call_checked, "noted_word": noted_word, "sized": _sized(world.table_sizes),
+        "call_checked": _call_checked, "noted_word": _noted_word, "sized": _sized(world.table_sizes),
         **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
     }  # fmt: skip
     size = {part: math.prod(shape) for part, (shape, _) in forms.items()}
     each = {part: size[part] * dtype.itemsize for part, (_, dtype) in forms.items()}
-    words = each["states"] // WORD
+    words = each["states"] // WORD_BYTES
     # A record of observations may hold many numbers: its words are counted, not the record.
-    copied = [part for part in ("observations", "rewards") if max(size[part], each[part] // WORD) <= FEW]
-    info_words, rest = divmod(each["infos"], WORD)
+    copied = [part for part in ("observations", "rewards") if max(size[part], each[part] // WORD_BYTES) <= FEW]
+    info_words, rest = divmod(each["infos"], WORD_BYTES)
     local_infos = bool(world.info) and not rest and info_words <= FEW
     own = ["states", "scratch", *copied, *(() if world.info else ("infos", "final_infos")), *["infos"] * local_infos]
     at = {part: f"at[{k}]" for k, part in enumerate(ADDRESSED)}
@@ -223,3 +238,92 @@ def _memory(size: int) -> Any:
         return types.voidptr(), generate
 
     return intrinsic(memory)
+
+
+# --- failed checks ----------------------------------------------------------------------------------------------------
+
+
+def _noted(builder: Any, word: int) -> Any:
+    """The address of a word of what this thread has noted. All shared memory whose size a launch sets is one piece."""
+    kind = cgutils.ir.ArrayType(WORD, 0)
+    notes = builder.module.globals.get(NOTES)
+    if notes is None:
+        notes = cgutils.ir.GlobalVariable(builder.module, kind, NOTES, SHARED_MEMORY)
+        notes.linkage, notes.align = "external", 8
+    first = builder.bitcast(notes, cgutils.ir.PointerType(WORD, SHARED_MEMORY))
+    thread = builder.zext(nvvmutils.SRegBuilder(builder).tid("x"), WORD)
+    return builder.gep(first, [builder.add(builder.mul(thread, WORD(WORDS)), WORD(word))])
+
+
+def _emit_failure(context: Any, builder: Any, place: Any, first: Any, second: Any) -> None:
+    """Note a failure and leave the function."""
+    for word, value in enumerate((place, first, second)):
+        builder.store(value, _noted(builder, word))
+    builder.ret(FAILED)
+
+
+def _same(builder: Any, value: Any) -> Any:
+    """The value itself: this compiler has no `freeze`."""
+    return value
+
+
+CheckGpuCode = check_pass(
+    "rookery_check_gpu_code", FunctionPass, register_pass,
+    toolkit(ir, ir_utils, Target(intrinsic, arrayobj, _emit_failure, _same)),
+)  # fmt: skip
+
+
+@contextmanager
+def _checking(numbers: Mapping[Any, int]) -> Iterator[None]:
+    """In the meantime, numba-cuda checks the functions with these numbers. It has no option for a compiler of one's
+    own."""
+    if not numbers:
+        yield
+        return
+    original = compiler.CUDACompiler
+
+    class CheckingCompiler(original):  # type: ignore[valid-type, misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.state.numbers = numbers
+
+        def define_pipelines(self) -> list[Any]:
+            (passes,) = super().define_pipelines()
+            passes.add_pass_after(CheckGpuCode, InlineClosureLikes)
+            passes.finalize()
+            return [passes]
+
+    with _compiling:
+        compiler.CUDACompiler = CheckingCompiler
+        try:
+            yield
+        finally:
+            compiler.CUDACompiler = original
+
+
+@intrinsic
+def _call_checked(
+    typing_context: Any, device: Any, columns: Any, tables: Any, i: Any, per_env: Any, mode: Any, strict: Any,
+    notes: Any,
+) -> Any:  # fmt: skip
+    """Call a device function; whether it raised."""
+    arguments = tuple(map(types.unliteral, (columns, tables, i, per_env, mode, strict, notes)))
+    made = device.dispatcher.compile_device(arguments)
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        context.add_linking_libs([made.library])
+        status, _ = context.call_internal_no_propagate(builder, made.fndesc, made.signature, values[1:])
+        return status.is_error
+
+    return types.boolean(device, *arguments), generate
+
+
+@intrinsic
+def _noted_word(typing_context: Any, word: Any) -> Any:
+    """A word of what this thread has noted: 0 the place, 1 and 2 its numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = _noted(builder, 0)
+        return builder.load(builder.gep(first, [arguments[0]]))
+
+    return types.int64(types.int64), generate

@@ -6,6 +6,9 @@ tested on a machine without a GPU.
 
 from __future__ import annotations
 
+import warnings
+import weakref
+import zlib
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,13 +22,12 @@ from rookery.kernel.cuda_bodies import (
     FLOAT32,
     HARD_BLOCK,
     NOTE_ARRAYS,
-    WORD,
+    WORD_BYTES,
     LaunchNotes,
     build_bodies,
     reserve_serially,
 )
 from rookery.kernel.cuda_code import array_words, kernels
-from rookery.kernel.device_tables import device_table
 from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only, tables_type
 from rookery.kernel.env_loop import COLUMNS, NEXT_STEP, SAME_STEP, Columns
 from rookery.kernel.failed_checks import is_checked
@@ -115,7 +117,7 @@ class DeviceArrays:
         if not self._by_word("states"):
             return self.field("states", field)
         offset = self.dtypes["states"].fields[field][1]  # type: ignore[index]
-        return (self.tensors["states"][offset // WORD] >> (8 * (offset % WORD))) & 0xFFFFFFFF
+        return (self.tensors["states"][offset // WORD_BYTES] >> (8 * (offset % WORD_BYTES))) & 0xFFFFFFFF
 
     def field(self, name: str, field: str) -> torch.Tensor:
         """One field of a column of records, as a tensor that shares its memory."""
@@ -193,7 +195,7 @@ class KernelLauncher:
             return
         tensors, table = self.env_arrays.tensors, self.env_arrays.tables[window.table]
         if self._on_gpu:
-            from rookery.kernel.cuda_windows import copy_windows
+            from rookery.kernel.cuda_code import copy_windows
 
             copy_windows(window, tensors, table, mode == SAME_STEP)
             return
@@ -241,3 +243,39 @@ def find_device(name: str | None) -> torch.device:
     if find_spec("numba_cuda") is None:  # not imported: code that is on disk already needs no compiler
         raise MissingExtra("backend='cuda' needs numba-cuda, which is not installed: pip install 'rookery[cuda]'")
     return device
+
+
+class DeviceTable:
+    """A table on a device: engines of one process that use the same array share it. It keeps its array, so that no
+    other array can have the same address in the meantime."""
+
+    def __init__(self, array: np.ndarray, device: torch.device) -> None:
+        self.array, self.tensor = array, _uploaded(array, device)
+
+
+_tables: weakref.WeakValueDictionary[Any, DeviceTable] = weakref.WeakValueDictionary()
+
+
+def device_table(array: np.ndarray, device: torch.device) -> DeviceTable:
+    """The array on the device, which is uploaded unless a table of the same array is there already."""
+    key = array.ctypes.data, array.shape, array.dtype.str, str(device), _contents(array)
+    found = _tables.get(key)
+    if found is None:
+        found = _tables[key] = DeviceTable(array, device)
+    return found
+
+
+def _contents(array: np.ndarray) -> int:
+    """A checksum of an array that could be written to through another view: it may have changed since its upload."""
+    owner: Any = array
+    while isinstance(getattr(owner, "base", None), np.ndarray):
+        owner = owner.base
+    return zlib.crc32(array.reshape(-1).view(np.uint8)) if owner.flags.writeable else 0  # type: ignore[arg-type]
+
+
+def _uploaded(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    if device.type == "cpu":
+        return torch.from_numpy(array.copy())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the array is read-only, and only read here
+        return torch.from_numpy(array).to(device)

@@ -25,9 +25,8 @@ from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import COLUMNS, SAME_STEP, Columns, functions_of
 from rookery.kernel.plain import entry_point
 from rookery.kernel.plain_values import READ_ONLY, PlainRows
-from rookery.kernel.step_values import truncates
+from rookery.kernel.step_values import DryRunTimeout, time_limit, truncates
 from rookery.kernel.translate import line_of
-from rookery.kernel.trial_limit import DryRunTimeout, time_limit
 from rookery.kernel.unsupported import unsupported
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import build_easy_step

@@ -13,8 +13,7 @@ import numpy as np
 
 from rookery.kernel.batch_loop import EPISODES_KEPT
 from rookery.kernel.env_loop import COLUMNS, OVER, RUNNING
-from rookery.kernel.observation_form import array_form, new_observations, observation_limits
-from rookery.kernel.space_limits import limits
+from rookery.kernel.observation_form import array_form, limits, new_observations, observation_limits
 from rookery.kernel.tables import shrinks
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import mask_size

@@ -11,10 +11,10 @@ from collections import namedtuple
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from rookery.kernel.declarations import FIRST_PROBLEM
 from rookery.kernel.observation_form import build_check, build_copy
-from rookery.kernel.problems import FIRST_PROBLEM
 from rookery.kernel.random import EMPTY_RANGE, mark_empty_range
-from rookery.kernel.table_window import BAD_WINDOW, build_window
+from rookery.kernel.tables import BAD_WINDOW, build_window
 from rookery.kernel.translate import Function, reachable
 from rookery.kernel.world import ROLES, KernelWorld, adapt
 from rookery.kernel.world_calls import (

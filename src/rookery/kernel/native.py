@@ -12,35 +12,22 @@ from collections.abc import Collection
 from ctypes.util import find_library
 from functools import partial
 from time import monotonic_ns
-from typing import Any, ClassVar
+from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from numba import types
 from numba.core import registry
-from numba.core.compiler import DefaultPassBuilder
 from numba.core.runtime import rtsys
-from numba.core.typed_passes import NopythonTypeInference
-from numba.core.untyped_passes import InlineClosureLikes, IRProcessing
 
 from rookery.console import say
 from rookery.errors import WorldError
-from rookery.kernel import (
-    call_record,
-    catching,
-    code_cache,
-    failed_checks,
-    interrupt,
-    native_checks,
-    plan_arrays,
-    readonly,
-    widening,
-)
+from rookery.kernel import call_record, code_cache, failed_checks, interrupt, plan_arrays
 from rookery.kernel.batch_loop import RESET, STEP, build_loop
 from rookery.kernel.diagnosis import dry_run, explain_compile_errors
 from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, TIMED_OUT, EnvArrays, EpisodeStats
 from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, FAULT, STOPPED, Columns
-from rookery.kernel.part_compiler import PartCompiler
+from rookery.kernel.native_compiler import PartCompiler, WorldCompiler
 from rookery.kernel.plan_arrays import Form
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
@@ -48,32 +35,13 @@ from rookery.once import make_once, once
 
 INLINED = tuple(
     f"rookery.kernel.{name}"
-    for name in ("batch_loop", "catching", "env_loop", "observation_form", "world", "world_calls")
+    for name in ("batch_loop", "call_record", "env_loop", "observation_form", "world", "world_calls")
 )
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 TRIAL_SECONDS = 5.0  # for a reset or a step of one env
 
 _loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, the LLVM engine that owns its code)
-
-
-class WorldCompiler(PartCompiler):
-    """With more passes, for the functions of a world; the loop around them needs none."""
-
-    numbers: ClassVar[dict[Any, int]] = {}  # of the functions that are checked
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.state.numbers = self.numbers
-
-    def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(widening.WidenLoads, IRProcessing)
-        passes.add_pass_after(interrupt.CountIterations, IRProcessing)
-        passes.add_pass_after(native_checks.CheckCode, InlineClosureLikes)
-        passes.add_pass_after(readonly.RefuseWrites, NopythonTypeInference)
-        passes.finalize()
-        return [passes]
 
 
 def entry_point(world: KernelWorld, checked: bool = False) -> Any:
@@ -84,7 +52,7 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     """
     world.link()
     env_arrays = EnvArrays(world, 1)
-    loop = build_loop(world, catching.build_catch if checked else None)
+    loop = build_loop(world, call_record.build_catch if checked else None)
     lines = failed_checks.lines_key(world) if checked else ""
     names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]
     easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but the dry run calls it

@@ -1,6 +1,6 @@
 """Kernel worlds as plain Python: slow, but a debugger can stop anywhere in them.
 
-Every number that is read is a Python number, so arithmetic uses doubles, as in compiled code (see widening.py).
+Every number that is read is a Python number, so arithmetic uses doubles, as in compiled code (see native_compiler.py).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from rookery.kernel.readonly import frozen
+from rookery.kernel.native_compiler import frozen
 
 # Of an array: its elements, its number of dimensions, whether it is read-only, and its shape without the first number
 # if that never changes: compiled code then knows that loops over it stay within it.

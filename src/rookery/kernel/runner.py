@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError, StepTimeout, WorldError
+from rookery.kernel import plain as plain_python
 from rookery.kernel.batch_loop import CHECK_ACTIONS, RESET, STEP
+from rookery.kernel.declarations import FIRST_PROBLEM
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
 from rookery.kernel.env_loop import (
     BAD_ACTION,
@@ -25,8 +27,7 @@ from rookery.kernel.env_loop import (
 from rookery.kernel.failed_checks import error_of, is_checked
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.observation_form import outside
-from rookery.kernel.problems import FIRST_PROBLEM
-from rookery.kernel.table_window import BAD_WINDOW, outside_table
+from rookery.kernel.tables import BAD_WINDOW, outside_table
 from rookery.kernel.world import KernelWorld
 
 MODE, STRICT, BATCH_STEP, CLOCK, TIMEOUT, STOP = (
@@ -69,7 +70,11 @@ class Runner:
         else:
             native, world = None if plain else load_native(), env_arrays.world
             self.is_plain = native is None
-            self._call = _plain(env_arrays) if native is None else native.entry_point(world, is_checked(world, bounds))
+            self._call = (
+                plain_python.entry_point(world)
+                if native is None
+                else native.entry_point(world, is_checked(world, bounds))
+            )
         self._numbers: Any = [0] * len(PLAN_WORDS)
         self._other_steps = self._env_steps_in_others = 0  # batch steps of some envs only, and the env steps in them
         self.refresh()
@@ -161,12 +166,6 @@ def prepared(function: int, *numbers: int) -> Any:
     """A call of the C function at an address, with 64-bit arguments converted in advance: 0.5 us instead of 0.9."""
     call = ctypes.CFUNCTYPE(ctypes.c_int64)(function)
     return partial(call, *map(ctypes.c_int64, numbers))
-
-
-def _plain(env_arrays: EnvArrays) -> Any:
-    from rookery.kernel import plain
-
-    return plain.entry_point(env_arrays.world)
 
 
 def seed_key(seed: int) -> int:

@@ -7,9 +7,12 @@ the return statements. Where these do not show it, a step in plain Python does.
 from __future__ import annotations
 
 import ast
+import ctypes
 import inspect
 import textwrap
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
 from types import FunctionType, SimpleNamespace
@@ -20,7 +23,6 @@ import numpy as np
 from rookery.errors import WorldError
 from rookery.kernel.plain_values import PlainRecord, PlainRows
 from rookery.kernel.translate import closed_over, line_of
-from rookery.kernel.trial_limit import time_limit
 from rookery.kernel.world import ARGUMENTS, KernelWorld, adapt
 
 SINGLE = (ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript)  # expressions of one number
@@ -176,3 +178,35 @@ def _try_step(world: KernelWorld) -> Any:
     if not action[0].shape and agents == 1:
         given["action"] = action[0].item()
     return adapt(world.step, "step")(*(given[name] for name in ARGUMENTS["step"]))
+
+
+class DryRunTimeout(Exception):
+    """Raised in a dry run that takes too long."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise DryRunTimeout in the block if it takes longer. (It does not interrupt a call of compiled code.)
+
+    >>> with time_limit(0.05):
+    ...     while True:
+    ...         pass
+    Traceback (most recent call last):
+    rookery.kernel.step_values.DryRunTimeout
+    """
+    thread, lock, done = threading.get_ident(), threading.Lock(), False
+
+    def interrupt() -> None:
+        with lock:
+            if not done:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(DryRunTimeout))
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:  # an exception raised after this point would hit unrelated code
+            done = True
+        timer.cancel()

@@ -38,8 +38,7 @@ from rookery.atomics import (
     wake,
     yield_thread,
 )
-from rookery.kernel.batch_division import CHUNKS, Division
-from rookery.kernel.batch_loop import BEGIN_STEP, CHECK_ACTIONS, STEP
+from rookery.kernel.batch_loop import BEGIN_STEP, CHECK_ACTIONS, CHUNKS, STEP, Division
 from rookery.kernel.env_loop import FAULT
 from rookery.kernel.interrupt import POLL_EVERY, clock, should_stop
 from rookery.kernel.native import compiled

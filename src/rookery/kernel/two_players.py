@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
-from rookery.kernel.parameters import Form
+from rookery.kernel.declarations import Form
 from rookery.kernel.random import integer
 from rookery.kernel.translate import Function
 from rookery.kernel.world import KernelWorld, adapt

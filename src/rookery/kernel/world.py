@@ -19,11 +19,8 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
-from rookery.kernel.parameters import checked, declared
-from rookery.kernel.simulation import Simulation
-from rookery.kernel.table_window import TableWindow, check_window
-from rookery.kernel.tables import Table, declarations, describe, fill, replaced
-from rookery.kernel.turns import has_masks, mask_of_turns
+from rookery.kernel.declarations import Simulation, checked, declared, has_masks, mask_of_turns
+from rookery.kernel.tables import Table, TableWindow, check_window, declarations, describe, fill, replaced
 
 # The engine's fields in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key of
 # the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.

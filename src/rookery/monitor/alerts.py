@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rookery.console import say
+from rookery.forks import kill_group
 from rookery.monitor.jsonl import plain
-from rookery.process_groups import kill_group
 
 WEBHOOK, COMMAND = "ROOKERY_ALERT_WEBHOOK", "ROOKERY_ALERT_COMMAND"
 TIMEOUT = 5.0  # seconds that sending may take, whatever the network does

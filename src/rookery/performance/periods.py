@@ -8,8 +8,7 @@ import numpy as np
 
 from rookery.errors import OptionError
 from rookery.performance import ratios
-from rookery.performance.drawdown import longest_drawdown, max_drawdown
-from rookery.performance.ratios import sharpe, simple_returns
+from rookery.performance.ratios import longest_drawdown, max_drawdown, sharpe, simple_returns
 
 PERIODS = {"day": "D", "month": "M", "quarter": "3M", "year": "Y"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rookery import printing
-from rookery.engine.probe import Probe
+from rookery.engine.autotune import Probe
 from rookery.tools.function_profile import FunctionTime, StepProfile
 from rookery.tools.throughput import Trial
 

@@ -14,11 +14,10 @@ from rich.text import Text
 
 from rookery import printing
 from rookery.console import meanwhile
-from rookery.engine.autotune import Choice, choose
+from rookery.engine.autotune import Choice, choose, probe
 from rookery.engine.env_factory import kernel_of, resolve_given
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import BACKENDS
-from rookery.engine.probe import probe
 from rookery.engine.settings import one_of, positive_int
 from rookery.tools.bench_contenders import OK, BenchTask, Contender, peer_contenders, rookery_contenders
 from rookery.tools.machine_facts import machine_facts, print_machine

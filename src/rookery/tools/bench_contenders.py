@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from rookery.console import size_text
+from rookery.engine.autotune import Probe
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.machine import available_memory
-from rookery.engine.probe import Probe
 from rookery.errors import OptionError
 
 FAMILIES = ("gymnasium", "sb3", "envpool")

@@ -19,7 +19,7 @@ from rookery.console import size_text
 from rookery.engine import loops
 from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, usable_cores
 from rookery.engine.settings import START_METHODS
-from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.child_process import PORTABLE
 from rookery.tools.gpu_check import gpu_state
 from rookery.tools.machine_facts import extras, machine_facts, package_version
 

@@ -11,11 +11,11 @@ from typing import Any
 import cloudpickle
 import gymnasium as gym
 
-from rookery.engine.action_masks import legal
+from rookery.engine import snapshot
+from rookery.engine.autotune import legal
+from rookery.engine.batch import leaves
 from rookery.engine.env_factory import EnvFactory, kernel_of
-from rookery.engine.env_state import snapshot
-from rookery.engine.global_random import PreserveRandomState, uses_global_random
-from rookery.engine.layout import leaves
+from rookery.engine.seeding import PreserveRandomState, uses_global_random
 from rookery.errors import SpaceError, StateError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.plain_values import note_truncations

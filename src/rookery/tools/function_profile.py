@@ -14,9 +14,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from rookery.engine.action_masks import has_masks, legal
+from rookery.engine.autotune import has_masks, legal
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state.snapshot import wrapper_chain
+from rookery.engine.snapshot import wrapper_chain
 
 MOST_SECONDS = 2.0  # for each of the two passes, if the number of steps is not given
 DEFAULT_STEPS = 2000

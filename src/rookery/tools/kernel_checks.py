@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.engine.action_masks import legal, legal_batch
+from rookery.engine.autotune import legal, legal_batch
 from rookery.engine.make_vec import make_vec
 from rookery.errors import RookeryError
 from rookery.kernel.env_arrays import EnvArrays

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from rookery import printing
 from rookery.console import meanwhile
+from rookery.engine.autotune import Probe, probe
 from rookery.engine.env_factory import EnvFactory, resolve_given
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import positive_int
 from rookery.tools.advice import advise
 from rookery.tools.function_profile import FunctionTime, StepProfile, profile_steps

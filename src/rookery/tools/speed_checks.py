@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from rookery import printing
-from rookery.engine.action_masks import legal, legal_batch
+from rookery.engine.autotune import legal, legal_batch
 from rookery.engine.make_vec import make_vec
 from rookery.kernel.world import KernelWorld
 from rookery.tools.guarded import Watch

@@ -11,12 +11,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector.utils import batch_space
 
-from rookery.engine.action_masks import has_masks, legal_batch
-from rookery.engine.autotune import useful_workers
+from rookery.engine.autotune import Probe, has_masks, legal_batch, useful_workers
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import Probe
 from rookery.errors import OptionError
 
 ACTION_ROUNDS = 256

@@ -12,11 +12,10 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 
-from rookery.engine.action_masks import legal
-from rookery.engine.batch import Columns
-from rookery.engine.global_random import GlobalRandom
-from rookery.engine.layout import leaves, split
+from rookery.engine.autotune import legal
+from rookery.engine.batch import Columns, leaves, split
 from rookery.engine.observation_writer import ADVICE, ObservationWriter
+from rookery.engine.seeding import GlobalRandom
 from rookery.errors import RookeryError
 from rookery.tools.guarded import CheckAborted, Watch, error_text, value_text
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from rookery import printing
 from rookery.console import meanwhile
-from rookery.engine.autotune import Choice, choose
+from rookery.engine.autotune import Choice, Probe, choose, probe
 from rookery.engine.env_factory import resolve_given
 from rookery.engine.machine import available_memory
-from rookery.engine.probe import Probe, probe
 from rookery.tools.machine_facts import machine_facts, print_machine
 from rookery.tools.throughput import Trial, measure_trial, positive_seconds, worker_counts
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.errors import OptionError
-from rookery.file_locks import wait_for_lock
-from rookery.files import SAFE, read_plain
+from rookery.files import SAFE, read_plain, wait_for_lock
 from rookery.user_dirs import read_own, state_folder, write_own
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.run_folders import RunFolders, file_stamp

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.kernel.random import integer
-from rookery.kernel.table_window import TableWindow
+from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
 
 SIZE = 84  # pixels, of each side of the screen

@@ -10,7 +10,7 @@ import pytest
 
 import rookery
 from cluster.in_process import InProcess, use
-from rookery.engine.restarts import Restarts
+from rookery.engine.segment_stepping import Restarts
 from rookery.engine.settings import Settings
 from rookery.errors import BadValue
 from rookery.monitor.run_summary import rows

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rookery.console import printable, say
 from rookery.errors import DataError
-from rookery.file_locks import open_folder, try_lock
-from rookery.files import open_plain
+from rookery.files import open_folder, open_plain, try_lock
 
 WAIT_SECONDS = 60.0
 PAUSE_SECONDS = 0.05

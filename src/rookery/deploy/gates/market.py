@@ -9,7 +9,7 @@ from rookery.config import build_config
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.gates.last_segment import LastSegment, last_segment, seen_bars
 from rookery.errors import OptionError, RookeryError
-from rookery.performance.drawdown import max_drawdown
+from rookery.performance.ratios import max_drawdown
 from rookery.studies.report.market_overfitting import chance_of_worth, study_overfitting, trials_tried
 from rookery.studies.storage.study_view import StudyView
 from rookery.studies.trials.market_value import figures_of, played, ratio

@@ -17,8 +17,12 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from rookery.engine.workers.portability import PORTABLE
 from rookery.once import once
+
+# Which of two ways worker processes use: what Linux offers, or only what CPython offers on every system.
+LINUX_NAMES = ("memfd_create", "eventfd", "pidfd_open")  # memory, wake-ups, deaths
+_forced = os.environ.get("ROOKERY_PORTABLE", "") not in ("", "0")
+PORTABLE = _forced or not all(hasattr(os, name) for name in LINUX_NAMES)
 
 LOOK_SECONDS = 0.5  # between two looks whether the parent lives
 ONE_THREAD = {
@@ -43,9 +47,7 @@ def interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
     """Start Python with `main` of a module in this package and this socket."""
     fd = theirs.fileno()
     code = _BOOT.format(module=module, parent=os.getpid())
-    path = [
-        entry for entry in sys.path if isinstance(entry, str)
-    ]  # Python itself ignores other entries, such as a Path
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # Python itself ignores others, such as a Path
     command = [sys.executable, "-c", code, str(fd), json.dumps(path)]
     return in_lasting_thread(
         lambda: subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from rookery.engine.workers.child_process import in_lasting_thread, interpreter
-from rookery.engine.workers.forkserver_client import LOOK_SECONDS, ForkServer, ForkServerLost
-from rookery.engine.workers.platform.linux import EventfdWakeup, FdChannel, MemfdBlock, PidfdPoll, PidfdProcess, pair
-from rookery.engine.workers.portability import PORTABLE
-from rookery.engine.workers.portable_launcher import PortableLauncher
+from rookery.engine.workers import linux
+from rookery.engine.workers.child_process import PORTABLE, in_lasting_thread, interpreter
+from rookery.engine.workers.forkserver import LOOK_SECONDS, ForkServer, ForkServerLost
+from rookery.engine.workers.linux import EventfdWakeup, FdChannel, MemfdBlock, PidfdPoll, PidfdProcess, collect, pair
+from rookery.engine.workers.portable import PortableLauncher
 
 START_TRIES = 3  # for a first start, where fork servers are lost; restarts are counted by the engine
 Started = tuple[PidfdProcess, FdChannel, EventfdWakeup]
@@ -105,13 +105,10 @@ class WorkerLauncher:
         self._wakeup.close()
 
     def _spawn(self, theirs: socket.socket, _: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
-        child = interpreter("linux_worker", theirs)
+        child = interpreter("linux", theirs)
         return _known(PidfdProcess(child.pid, partial(_status, child)))
 
     def _fork(self, theirs: socket.socket, ours: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
-        # Before the fork: if another thread is importing one of these modules, the child would wait for it for ever.
-        from rookery.engine.workers.linux_worker import main
-
         parent = os.getpid()
 
         def fork() -> int:
@@ -119,7 +116,7 @@ class WorkerLauncher:
             pid = os.fork()
             if pid == 0:
                 ours.close()
-                main(theirs.detach(), parent)
+                linux.main(theirs.detach(), parent)
             return pid
 
         pid = in_lasting_thread(fork)
@@ -178,14 +175,6 @@ def _status(child: subprocess.Popen) -> int | None:
         child.wait()
         return None
     return child.wait()
-
-
-def collect(pid: int) -> int | None:
-    """The exit status of a child that has ended."""
-    try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return None
 
 
 def describe_exit(status: int | None, for_memory: bool) -> str:

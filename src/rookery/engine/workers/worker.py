@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rookery.engine.batch import ASLEEP, MESSAGES, ROW, WAKEUP, WORKER_WORDS, Batch, BatchSpec
-from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
 from rookery.engine.machine import set_affinity, yield_core
 from rookery.engine.segments import Segment
-from rookery.engine.step_report import REPORT, StepReport
+from rookery.engine.step_report import REPORT, Failed, Failure, StepReport
 from rookery.engine.worker_envs import WorkerEnvs
 from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, dumps
 from rookery.gate import follow_parent

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rookery.performance.fold_overfitting import FoldOverfitting, fold_overfitting
-from rookery.performance.overfitting import deflated_sharpe
+from rookery.performance.overfitting import FoldOverfitting, deflated_sharpe, fold_overfitting
 from rookery.studies.trials.market_folds import GROUPS, groups_by_fold
 from rookery.studies.trials.market_value import read_figures
 

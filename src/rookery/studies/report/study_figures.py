@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rookery.files import read_plain
+from rookery.files import load_toml, read_plain
 from rookery.studies.storage.stored_trials import State
 from rookery.studies.storage.study_view import StudyView, TrialView
-from rookery.toml_reader import loads
 
 STATES: tuple[State, ...] = ("finished", "running", "failed", "pruned", "waiting")
 ENDED: tuple[State, ...] = ("finished", "pruned", "failed")
@@ -89,7 +88,7 @@ def search_options(study: StudyView) -> dict[str, Any]:
     first, latest = (study.config or {}).get("search"), None
     with suppress(OSError, ValueError):
         if study.folder is not None:
-            latest = loads(read_plain(study.folder / "config.toml", LARGEST).decode()).get("search")
+            latest = load_toml(read_plain(study.folder / "config.toml", LARGEST).decode()).get("search")
     return {**(first if isinstance(first, dict) else {}), **(latest if isinstance(latest, dict) else {})}
 
 

@@ -15,8 +15,7 @@ from rookery.config.inputs import to_toml
 from rookery.config.schema import RunConfig
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError
-from rookery.file_locks import try_lock
-from rookery.files import open_plain, replace_file
+from rookery.files import open_plain, replace_file, try_lock
 from rookery.studies.storage.patience import Patience
 from rookery.studies.storage.patient_storage import PatientStorage
 from rookery.studies.storage.rdb import postgres_options

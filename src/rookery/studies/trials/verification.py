@@ -16,8 +16,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from rookery.file_locks import try_lock
-from rookery.files import open_plain
+from rookery.files import open_plain, try_lock
 from rookery.studies.storage.trial_attributes import SETTINGS, verified_key
 from rookery.studies.trials.part_training import FAILED, FINISHED, PartOutcome, outcome_of
 from rookery.studies.trials.trial_plan import TrialPart, TrialPlan

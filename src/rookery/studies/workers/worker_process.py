@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.engine.workers.child_process import ONE_THREAD
-from rookery.process_groups import kill_group
+from rookery.forks import kill_group
 from rookery.training.commands import start_command
 
 # Imports make some 300,000 objects that stay: walking through them again and again takes a second.

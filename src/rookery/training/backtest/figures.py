@@ -11,8 +11,17 @@ import numpy as np
 
 from rookery.data.timeframes import timeframe_name
 from rookery.errors import OptionError
-from rookery.performance.drawdown import longest_drawdown, max_drawdown
-from rookery.performance.ratios import annual_return, calmar, hit_rate, periods_per_year, sharpe, sortino, volatility
+from rookery.performance.ratios import (
+    annual_return,
+    calmar,
+    hit_rate,
+    longest_drawdown,
+    max_drawdown,
+    periods_per_year,
+    sharpe,
+    sortino,
+    volatility,
+)
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from rookery.data.timeframes import timeframe_name
-from rookery.performance.bootstrap import LEAST, ConfidenceInterval, bootstrap_intervals
-from rookery.performance.drawdown import drawdowns
-from rookery.performance.ratios import hit_rate, sharpe, sortino, total_return
-from rookery.performance.sharpe_difference import sharpe_difference
+from rookery.performance.bootstrap import LEAST, ConfidenceInterval, bootstrap_intervals, sharpe_difference
+from rookery.performance.ratios import drawdowns, hit_rate, sharpe, sortino, total_return
 from rookery.training.backtest.figures import (
     account_figures,
     agent_figures,

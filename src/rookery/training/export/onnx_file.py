@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rookery.engine.image_size import size_of
+from rookery.engine.wrapping import size_of
 from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent

@@ -9,8 +9,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from rookery.engine.foreign_tensors import first_tensor, mapped
-from rookery.engine.tensor_vector_env import check_interface
+from rookery.engine.tensor_vector_env import check_interface, first_tensor, mapped
 from rookery.errors import WorldError
 from rookery.learners.observations import MASK_KEY
 

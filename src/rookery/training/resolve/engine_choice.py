@@ -14,10 +14,9 @@ import gymnasium
 
 from rookery.config import RunConfig
 from rookery.console import meanwhile, say
-from rookery.engine.autotune import POLICY_ROUND, Choice
+from rookery.engine.autotune import POLICY_ROUND, Choice, Probe, probe
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import plan
-from rookery.engine.probe import Probe, probe
 from rookery.errors import OptionError, StepTimeout
 from rookery.learners.registry import specs
 from rookery.training.resolve.option_errors import explain_option_errors

@@ -12,11 +12,10 @@ from rookery.config import RunConfig, with_recipe
 from rookery.config.layers import merge
 from rookery.config.run_size import check_run_size
 from rookery.config.validation import check_phases
-from rookery.engine.autotune import Choice
-from rookery.engine.image_size import USUAL_SIZE, ImageSize, size_of
+from rookery.engine.autotune import Choice, Probe
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import Probe
 from rookery.engine.seeding import child_seed
+from rookery.engine.wrapping import USUAL_SIZE, ImageSize, size_of
 from rookery.training.resolve.engine_choice import choose_engine, gpu_recipe, measure, with_engine, with_gpu
 from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
 from rookery.training.resolve.seats import (

@@ -69,7 +69,7 @@ def _is_made_again(envs: VectorEnv) -> bool:
         return True
     if not isinstance(spec, EnvSpec):  # EnvPool has specs of its own
         return False
-    from rookery.engine.foreign_tensors import first_tensor  # imports torch
+    from rookery.engine.tensor_vector_env import first_tensor  # imports torch
 
     return spec.vector_entry_point is None or first_tensor(envs.reset()[0]) is None
 
@@ -104,8 +104,10 @@ def tensor_run(config: RunConfig, source: TensorWorld) -> tuple[RunConfig, World
 
 def _device_of(envs: Any) -> str:
     """Where its observations are; refuses what is no vector env of tensors."""
-    from rookery.engine.foreign_tensors import first_tensor  # imports torch
-    from rookery.engine.tensor_vector_env import check_interface
+    from rookery.engine.tensor_vector_env import (
+        check_interface,
+        first_tensor,  # imports torch
+    )
 
     inner = getattr(envs, "unwrapped", envs)
     check_interface(inner)

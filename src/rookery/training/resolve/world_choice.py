@@ -17,9 +17,9 @@ import gymnasium as gym
 from gymnasium import spaces as gs
 
 from rookery.console import printable
+from rookery.engine.autotune import probe
 from rookery.engine.env_factory import EnvFactory, RegisteredEnv, kernel_of, resolve, with_wrappers
-from rookery.engine.image_size import ImageSize
-from rookery.engine.probe import probe
+from rookery.engine.wrapping import ImageSize
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.two_players import EITHER, TwoPlayerWorld
 from rookery.kernel.world import KernelWorld

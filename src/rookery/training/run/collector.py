@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rookery.engine.engine import Engine
-from rookery.engine.groups import Group
 from rookery.engine.seeding import ChildSeeds
+from rookery.engine.segments import Group
 from rookery.learners.action_spaces import mask_of
 from rookery.learners.learner import Finals, Learner, StepBatch
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv

@@ -15,9 +15,9 @@ from rookery.config.sections import leads
 from rookery.console import meanwhile, say, waiting
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
-from rookery.engine.image_size import USUAL_SIZE
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import make_vec
+from rookery.engine.wrapping import USUAL_SIZE
 from rookery.errors import OptionError
 from rookery.kernel.tables import check_same
 from rookery.learners import registry

@@ -24,8 +24,8 @@ from rookery.config import RunConfig
 from rookery.config.layers import LARGEST_AGENT
 from rookery.config.run_size import COPIES, StepSize, check_run_size
 from rookery.console import say, size_text
-from rookery.engine.image_size import USUAL_SIZE, largest_image
-from rookery.engine.layout import leaves
+from rookery.engine.batch import leaves
+from rookery.engine.wrapping import USUAL_SIZE, largest_image
 from rookery.errors import MemoryShortage, RookeryError, RunError
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_policy, specs

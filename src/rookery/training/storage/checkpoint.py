@@ -30,8 +30,7 @@ from safetensors.numpy import load_file
 from rookery.config.layers import LARGEST_AGENT
 from rookery.console import printable, say
 from rookery.errors import CheckpointError, FileError, OptionError
-from rookery.file_locks import open_folder, try_lock
-from rookery.files import own_folder, sync_folder
+from rookery.files import open_folder, own_folder, sync_folder, try_lock
 from rookery.training.storage.checkpoint_files import (
     MALFORMED,
     MANIFEST,

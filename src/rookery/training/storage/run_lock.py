@@ -16,8 +16,7 @@ from typing import Any
 from rookery import forks
 from rookery.console import printable, say
 from rookery.errors import RunBusy
-from rookery.file_locks import open_folder, try_lock
-from rookery.files import open_plain
+from rookery.files import open_folder, open_plain, try_lock
 
 # A flock belongs to the opened file, not to the process: the kernel drops it when the last descriptor closes, so a
 # killed holder leaves nothing stale, and a second attempt by this very process is refused as well. A POSIX record lock
@@ -53,7 +52,7 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock. The file stays: removing it could remove that of the next holder."""
-        forks.close(self._fd)
+        forks.close_kept(self._fd)
 
     def __enter__(self) -> Lock:
         return self
@@ -149,4 +148,4 @@ class FolderWatch:
 
     def close(self) -> None:
         if self._fd is not None:
-            forks.close(self._fd)
+            forks.close_kept(self._fd)

@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rookery.file_locks import try_lock
-from rookery.files import open_plain, pread, read_plain
+from rookery.files import open_plain, pread, read_plain, try_lock
 from rookery.training.storage.run_dir import LARGEST, RunDir
 
 LARGEST_NUMBER = 1e300

@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from rookery.engine.workers.child_process import ONE_THREAD, in_lasting_thread
 from rookery.errors import RookeryError
-from rookery.process_groups import kill_group
+from rookery.forks import kill_group
 from rookery.training.commands import start_command
 from rookery.training.storage.run_dir import RunDir
 from rookery.web.dashboard_state import DashboardState, state_of

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rookery import toml_reader
+from rookery import files
 from rookery.errors import ConfigError, WorldError
 from rookery.files import read_plain
 from rookery.worlds.gameboy.conditions import NAME, Condition
@@ -85,7 +85,7 @@ def _found(path: Path, changed: int) -> LoadedProfile:
 def read(text: str, file: str = "profile") -> Profile:
     """A profile from its text. One ConfigError reports all problems."""
     try:
-        given = toml_reader.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors add
+        given = files.load_toml(text.removeprefix("\ufeff"))  # a byte order mark, which some editors add
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from None
     try:

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
 from rookery.data.features import CRYPTO_FEATURES
 from rookery.errors import DataError, OptionError
-from rookery.kernel.table_window import TableWindow
+from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.market.costs import Costs, find_costs
 from rookery.worlds.market.crypto_rules import (

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import FOREX_FEATURES
 from rookery.errors import OptionError
-from rookery.kernel.table_window import TableWindow
+from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.market.costs import PRESETS, Costs, find_costs
 from rookery.worlds.market.forex_rules import (

@@ -1,4 +1,4 @@
-"""The functions of a MujocoWorld for a GPU, where mujoco-warp simulates all envs at once: see kernel/simulation.py.
+"""The functions of a MujocoWorld for a GPU, where mujoco-warp simulates all envs at once: see kernel/declarations.py.
 
 They call the same functions of the class as step_functions.py does for the CPU. An env finds its rows of the
 simulation's arrays by its number, in `scratch.simulated_env`.
@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 from rookery.console import say
-from rookery.kernel.problems import mark_problem
+from rookery.kernel.declarations import mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
 from rookery.once import once

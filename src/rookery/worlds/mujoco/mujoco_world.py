@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import OptionError, WorldError
-from rookery.kernel.parameters import NUMBER
+from rookery.kernel.declarations import NUMBER
 from rookery.kernel.tables import describe
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.mujoco.mujoco_library import load

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.kernel.declarations import FIRST_PROBLEM, mark_problem
 from rookery.kernel.env_loop import RUNNING
-from rookery.kernel.problems import FIRST_PROBLEM, mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
 from rookery.worlds.mujoco.physics_memory import (

@@ -30,7 +30,7 @@ SPARE = 2.0  # memory for so many times as many
 
 
 class WarpSimulation:
-    """Implements rookery.kernel.simulation.Simulation."""
+    """Implements rookery.kernel.declarations.Simulation."""
 
     state_field = "physics"
 

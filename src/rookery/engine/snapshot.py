@@ -20,7 +20,7 @@ from gymnasium.utils import EzPickle
 
 from rookery.console import printable
 from rookery.engine.batch import Columns
-from rookery.engine.env_state.value_tree import KEPT, Unsaveable, ValueReader, ValueWriter, attributes
+from rookery.engine.value_tree import KEPT, Unsaveable, ValueReader, ValueWriter, attributes
 from rookery.errors import StateError
 
 # Attributes that say how an env was made, or how it is drawn, but do not decide its next steps.

@@ -1,20 +1,25 @@
-"""Dict, Tuple and mixed actions for Stable-Baselines3: whose actions go to which env, and one flat space for all parts.
+"""What envs and actions need for Stable-Baselines3, without importing it: worker processes use this.
 
 SB3's algorithms act in a Box, Discrete, one-dimensional MultiDiscrete or MultiBinary. `FlatActions` presents any other
-space as one of these, and translates the actions back.
+space as one of these, and translates the actions back. SB3 resets envs with options only where there are some.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rookery.engine.layout import SpaceLeaf, join, leaves, split
-from rookery.errors import OptionError, SpaceError
+from rookery.console import say
+from rookery.engine.batch import SpaceLeaf, join, leaves, split
+from rookery.errors import OptionError, SpaceError, WorldError
 
 DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 Decode = Callable[[np.ndarray], np.ndarray]  # the columns of one part, [envs, width], to its actions
@@ -157,3 +162,50 @@ def _from_numbers(leaf: SpaceLeaf) -> Decode:
     ends: Sequence[int] = np.cumsum(_sizes(space))[:-1].tolist()
     choose = _from_choices(leaf)
     return lambda part: choose(np.stack([logits.argmax(1) for logits in np.split(part, ends, axis=1)], axis=1))
+
+
+@dataclass(frozen=True)
+class EnvFunction:
+    """Builds an env as `function` does; one whose `reset` has no `options` is wrapped."""
+
+    function: Callable[[], gym.Env]
+
+    def __call__(self) -> gym.Env:
+        env = self.function()
+        return env if not isinstance(env, gym.Env) or _takes_options(env) else ResetWithoutOptions(env)
+
+
+def backend_for(makers: list[Any], backend: str) -> str:
+    """The backend for functions that build envs. What cannot be sent to processes stays in this one with "auto", as in
+    `DummyVecEnv`, and is refused with "process"."""
+    if backend not in ("auto", "process"):
+        return backend
+    try:
+        cloudpickle.dumps(makers)
+    except Exception as error:  # pickling fails in many ways
+        why = f"the functions that build envs cannot be sent to worker processes ({error})"
+        if backend == "process":
+            advice = "make what they use inside of them, or give backend='serial'"
+            raise WorldError(f"{why}: {advice}") from error
+        say(f"backend='serial': {why}")
+        return "serial"
+    return backend
+
+
+class ResetWithoutOptions(gym.Wrapper):
+    """Passes no `options` to `reset` unless there are some."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return self.env.reset(seed=seed, options=options) if options else self.env.reset(seed=seed)
+
+
+def _takes_options(env: gym.Env) -> bool:
+    """Whether `reset` takes options, in the env and in all of its wrappers."""
+    layer: Any = env
+    while True:
+        parameters = inspect.signature(layer.reset).parameters
+        if "options" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return False
+        if not isinstance(layer, gym.Wrapper):
+            return True
+        layer = layer.env

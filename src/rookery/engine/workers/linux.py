@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rookery.engine.workers.channel import NO_SIGNAL, Channel, ChannelClosed, ChannelTimeout
+from rookery.engine.workers.child_process import set_up_child
+from rookery.engine.workers.worker import Worker, run_worker
 
 END_SECONDS = 5.0  # longer than a killed process takes to end, unless it is stuck in the kernel
 _MAP_FIXED = 0x10
@@ -132,6 +134,14 @@ class PidfdProcess:
             self.pidfd = -1
 
 
+def collect(pid: int) -> int | None:
+    """The exit status of a child that has ended."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return None
+
+
 class PidfdPoll:
     """What the parent sleeps on: its own wake-up, and the deaths of these workers."""
 
@@ -197,3 +207,22 @@ def _map(block: int, size: int) -> mmap.mmap:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
     return memory
+
+
+# --- in the worker process --------------------------------------------------------------------------------------------
+
+
+def main(fd: int, parent: int) -> None:
+    """Serve until the engine requests an exit, or until the parent is gone. Never returns."""
+    set_up_child(parent)
+    run_worker(LinuxWorker(FdChannel(socket.socket(fileno=fd)), os.getppid()))
+
+
+class LinuxWorker(Worker):
+    """A worker that is sent descriptors of shared memory and wake-ups."""
+
+    def _accept(self, ticket: Any, fds: list[int], size: int) -> mmap.mmap:
+        memory, wakeups = accept(ticket, fds, size)
+        if wakeups:
+            self._wakeup, self._parent_wakeup = wakeups
+        return memory

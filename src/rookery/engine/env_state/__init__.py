@@ -1,1 +1,0 @@
-"""The state of any Gymnasium env as arrays and plain values, without a pickle."""
