@@ -56,7 +56,7 @@ def _source_version() -> str:
 compiled = cached_njit(nogil=True, error_model="numpy")
 
 
-def _pointer_to(kind: Any) -> Any:
+def pointer_to(kind: Any) -> Any:
     """A function of an address: the pointer to numbers of this kind."""
 
     def pointer(typing_context: Any, address: Any) -> Any:
@@ -69,7 +69,7 @@ def _pointer_to(kind: Any) -> Any:
 
 
 _float32, _float64, _int64, _bool = (
-    _pointer_to(kind) for kind in (types.float32, types.float64, types.int64, types.boolean)
+    pointer_to(kind) for kind in (types.float32, types.float64, types.int64, types.boolean)
 )
 
 

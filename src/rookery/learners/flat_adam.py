@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-BETAS = 0.9, 0.999  # as in adam_pass.py
+BETAS = 0.9, 0.999
 MOST_PARTS, SHORTEST_PART = 36, 4096  # as many as torch's fused kernel takes in one launch
 
 
@@ -60,7 +60,9 @@ class FlatAdam:
             p.grad = self.gradient[part].view(p.shape)  # backward() adds into it
             start = part.stop
         if self._compiled:  # the same memory, as compiled code wants it
-            from rookery.learners.adam_pass import adam_step  # imports Numba, which a run on a GPU does without
+            from rookery.learners.kernels.cpu.layer_table import (
+                adam_step,
+            )  # imports Numba, which a run on a GPU does without
 
             self._step = adam_step
             self._arrays = [x.numpy() for x in (self.flat.data, self.gradient, *self.moments)]

@@ -19,10 +19,9 @@ from rookery.engine.kernel import KernelEngine
 from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
-from rookery.learners.cached_njit import cached_cfunc, cached_njit, float_array, int_array
+from rookery.learners.cached_njit import cached_cfunc, compiled, float_array, int_array
 from rookery.learners.kernels.cpu.layer_table import share
-from rookery.learners.kernels.cpu.ppo_tasks import act_rows
-from rookery.learners.kernels.cpu.ppo_words import PLAN_SIZE
+from rookery.learners.kernels.cpu.ppo_tasks import act_rows, plan_at
 from rookery.learners.kernels.cpu.slice_team import SliceTeam, run_tasks
 from rookery.learners.learner import Learner
 from rookery.learners.onpolicy import OnPolicy
@@ -37,14 +36,13 @@ WORDS = 12
     ENTRY, WORLD, ACTOR, ENVS, TASKS, OBSERVATIONS, ACTIONS, CHOICES, START, OUTPUTS, TAKEN, NOISE,
 ) = range(WORDS)  # fmt: skip
 OUTCOME = WORDS  # the bitwise or of what came of the envs' steps
-compiled = cached_njit(nogil=True, error_model="numpy")
 
 
 def _act_and_step(address: int, command: int, task: int, end: int, slot: int) -> int:
     """Act for a share of the envs, and step them."""
     words = int_array(address, WORDS)
     low, high = share(words[ENVS], task, words[TASKS])
-    act_rows(int_array(words[ACTOR], PLAN_SIZE), words[OBSERVATIONS], words[OUTPUTS], low, high, slot)
+    act_rows(plan_at(words[ACTOR]), words[OBSERVATIONS], words[OUTPUTS], low, high, slot)
     outputs = float_array(words[OUTPUTS], (high, words[CHOICES]))
     noise = float_array(words[NOISE], (high, words[CHOICES]))
     actions, taken = int_array(words[ACTIONS], high), int_array(words[TAKEN], high)

@@ -7,15 +7,22 @@ threads. A task is a row of numbers, mostly addresses; `PassTeam` runs them.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numba import types
 
-from rookery.learners.adam_pass import adam_range, adam_rates
 from rookery.learners.cached_njit import cached_cfunc, compiled, double_array, float_array, int_array
-from rookery.learners.kernels.cpu.layer_table import TABLE_WIDTH, even, pack_layers, share, wide
+from rookery.learners.kernels.cpu.layer_table import (
+    TABLE_WIDTH,
+    adam_rates,
+    adam_share,
+    even,
+    length_of_parts,
+    pack_layers,
+    share,
+    wide,
+)
 from rookery.learners.kernels.cpu.perceptron import activate_numbers, multiply_by_slopes
 from rookery.learners.kernels.cpu.product_tiles import add_outer, multiply, product_addresses
 from rookery.once import once
@@ -145,17 +152,12 @@ def _pack(plan_address: int, command: int, task: int, end: int, slot: int) -> in
     return 0
 
 
-@compiled
-def _part(vector: int, low: int, high: int) -> np.ndarray:
-    return float_array(vector + 4 * low, high - low)
-
-
 def _squares(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The sum of the squares of a part of a gradient."""
     job = _job(int_array(plan_address, PLAN_SIZE), task)
     low, high = share(job[SIZE], job[PART], SHARES)
     total = 0.0
-    for grad in _part(job[GRADIENT], low, high):
+    for grad in float_array(job[GRADIENT] + 4 * low, high - low):
         total += grad * grad
     double_array(job[SQUARE_SUMS], SHARES)[job[PART]] = total
     return 0
@@ -164,14 +166,10 @@ def _squares(plan_address: int, command: int, task: int, end: int, slot: int) ->
 def _adam(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """A step of Adam on a part of the parameters."""
     job = _job(int_array(plan_address, PLAN_SIZE), task)
-    low, high = share(job[SIZE], job[PART], SHARES)
-    numbers, squares = double_array(job[NUMBERS], NUMBER_COUNT), 0.0
-    for part in double_array(job[SQUARE_SUMS], SHARES):
-        squares += part
-    rates = adam_rates(math.sqrt(squares), numbers[STEPS], numbers[RATE], numbers[LIMIT])
-    weights, gradient = _part(job[PARAMETERS], low, high), _part(job[GRADIENT], low, high)
-    first, second = _part(job[FIRST_MOMENTS], low, high), _part(job[SECOND_MOMENTS], low, high)
-    adam_range(weights, gradient, first, second, rates, numbers[EPS])
+    numbers, length = double_array(job[NUMBERS], NUMBER_COUNT), length_of_parts(job[SQUARE_SUMS], SHARES)
+    rates = adam_rates(length, numbers[STEPS], numbers[RATE], numbers[LIMIT])
+    vectors = job[PARAMETERS], job[GRADIENT], job[FIRST_MOMENTS], job[SECOND_MOMENTS]
+    adam_share(vectors, job[SIZE], rates, numbers[EPS], job[PART], SHARES)
     return 0
 
 

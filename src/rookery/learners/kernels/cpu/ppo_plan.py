@@ -13,15 +13,21 @@ from rookery.learners.heads import GaussianHead, MultiCategoricalHead
 from rookery.learners.kernels.cpu.layer_table import LINE, LayerTable
 from rookery.learners.kernels.cpu.perceptron import KINDS
 from rookery.learners.kernels.cpu.ppo_tasks import (
+    ACT,
     BLOCK,
     MOST_SLICES,
+    NUMBERS,
+    PACK,
+    PLAN,
+    STATS,
     TASKS,
+    TERMS,
+    VALUES,
     entry_points,
     gradient_step,
     run_epoch,
     write_metrics,
 )
-from rookery.learners.kernels.cpu.ppo_words import ACT, NUMBERS, PACK, STATS, TERMS, VALUES, WORDS
 from rookery.learners.kernels.cpu.product_tiles import LANES, padded, product_addresses
 from rookery.learners.kernels.cpu.slice_team import SliceTeam
 
@@ -38,13 +44,14 @@ class PPOPlan:
 
     def __init__(self, learner: Any) -> None:
         policy, head = learner.policy, learner.head
-        self.learner, self._entries, self._words = learner, entry_points(), {name: k for k, name in enumerate(WORDS)}
+        self.learner, self._entries = learner, entry_points()
         self._flat_address = learner.adam.flat.data_ptr()
         self._gaussian = isinstance(head, GaussianHead)
         nets = policy.actor.layer_params, policy.critic.layer_params
         self._table = LayerTable(nets, learner.adam.flat, BLOCK, head.log_std if self._gaussian else None)
         self._sizes = np.array(head.sizes if isinstance(head, MultiCategoricalHead) else [head.outputs], np.int64)
-        self._plan, self._numbers = np.zeros(len(WORDS), np.int64), np.zeros(len(NUMBERS))
+        self._plan, self._numbers = np.zeros(1, PLAN), np.zeros(1, NUMBERS)
+        self.address: int = self._plan.ctypes.data  # for compiled code, also such that acts by `act_rows`
         self._kept: dict[str, Any] = {}
         self._metrics = np.zeros(METRICS)
         self._set_memory(padded(policy.actor.layer_params[0][0].shape[1], LANES))
@@ -97,11 +104,11 @@ class PPOPlan:
         """Let a word of the plan point to an array."""
         self._kept[name] = array
         address = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
-        self._plan[self._words[name]] = address
+        self._plan[name] = address
 
     def _set(self, **values: int) -> None:
         for name, value in values.items():
-            self._plan[self._words[name]] = value
+            self._plan[name] = value
 
     # --- work -----------------------------------------------------------------------------------------------------
 
@@ -110,7 +117,7 @@ class PPOPlan:
         self._run(PACK, TASKS)
 
     def _run(self, command: int, tasks: int) -> None:
-        self.team.run(self._entries[command], self._plan.ctypes.data, command, tasks)
+        self.team.run(self._entries[command], self.address, command, tasks)
 
     def values(self, features: Tensor) -> Tensor:
         """The critic's values of features [rows, width]. `pack` comes before it."""
@@ -131,11 +138,6 @@ class PPOPlan:
         self._run(ACT, tasks)
         return out
 
-    @property
-    def address(self) -> int:
-        """For compiled code that acts by `act_rows`."""
-        return self._plan.ctypes.data
-
     def set_samples(self, features: Tensor, samples: Samples, actions: Tensor, masks: Tensor | None) -> None:
         """The rows to learn from, as one batch each."""
         self._keep("features", features.contiguous())
@@ -152,13 +154,13 @@ class PPOPlan:
         limit = math.inf if options.clip_values is None else options.clip_values
         max_norm = math.inf if options.max_grad_norm is None else options.max_grad_norm
         rate, steps = float(adam.learning_rate), float(adam.steps)
-        self._numbers[:] = clip, options.entropy, options.value_weight, limit, rate, adam.eps, max_norm, steps
+        self._numbers[0] = clip, options.entropy, options.value_weight, limit, rate, adam.eps, max_norm, steps
         self._set(normalise=int(normalise))
 
     def epoch(self, order: Tensor, minibatch: int) -> Tensor:
         """A gradient step on every minibatch of so many rows, in this order; returns the metrics of the last one."""
         self._set_order(order, minibatch)
-        made = run_epoch(self.team.address, self._entries, self._plan.ctypes.data, self._plan, self._metrics)
+        made = run_epoch(self.team.address, self._entries, self.address, self._metrics)
         self.learner.adam.steps += made
         return torch.from_numpy(self._metrics.astype(np.float32))
 
@@ -168,8 +170,8 @@ class PPOPlan:
         slices = min(MOST_SLICES, -(-len(order) // BLOCK))
         self._set(begin=0, count=len(order), slices=slices)
         self._run(STATS, 1)
-        gradient_step(self.team.address, self._entries, self._plan.ctypes.data, self._plan)
-        write_metrics(self._plan, self._metrics)
+        gradient_step(self.team.address, self._entries, self.address)
+        write_metrics(self.address, self._metrics)
         return torch.from_numpy(self._metrics.astype(np.float32))
 
     def _set_order(self, order: Tensor, minibatch: int) -> None:

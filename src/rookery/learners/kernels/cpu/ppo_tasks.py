@@ -7,20 +7,30 @@ products read. A plan holds addresses and sizes; `PPOPlan` fills it.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import numba
 import numpy as np
 from numba import types
 
-from rookery.learners.adam_pass import adam_range, adam_rates
-from rookery.learners.cached_njit import bool_array, cached_cfunc, compiled, double_array, float_array, int_array
+from rookery.learners.cached_njit import (
+    bool_array,
+    cached_cfunc,
+    compiled,
+    double_array,
+    float_array,
+    int_array,
+    pointer_to,
+)
 from rookery.learners.kernels.cpu.layer_table import (
     BIAS,
     BIAS_GRAD,
     TABLE_WIDTH,
+    adam_rates,
+    adam_share,
     backward_block,
     forward_block,
+    length_of_parts,
     pack_layers,
     share,
     sum_gradients,
@@ -37,72 +47,6 @@ from rookery.learners.kernels.cpu.ppo_loss import (
     shift_and_scale,
     value_grads,
 )
-from rookery.learners.kernels.cpu.ppo_words import (
-    ACT,
-    ACT_TASKS,
-    ACTIONS,
-    ADAM,
-    ADVANTAGES,
-    BEFORE,
-    BEGIN,
-    CLIP,
-    COUNT,
-    CRITIC_START,
-    ENTROPY_WEIGHT,
-    EPS,
-    EXTRA,
-    FEATURES,
-    FIRST,
-    FLAT,
-    GAUSSIAN,
-    GRADIENT,
-    KIND,
-    LAYERS,
-    LOG_PROBS,
-    MASKS,
-    MAX_NORM,
-    MINIBATCH,
-    MOMENTS,
-    NORMALISE,
-    NUMBER_COUNT,
-    ORDER,
-    OUTER,
-    OUTPUTS,
-    PACK,
-    PACKED,
-    PACKED_SIZE,
-    PARTIAL,
-    PARTIAL_SIZE,
-    PARTS,
-    PLAN_SIZE,
-    PRODUCT,
-    RATE,
-    REALS,
-    RETURNS,
-    SECOND,
-    SIZE,
-    SIZES,
-    SLICE,
-    SLICES,
-    SQUARES,
-    STATS,
-    STEPS,
-    SUM,
-    TABLE,
-    TERM_SUMS,
-    TERMS,
-    TOTAL,
-    VALUE_LIMIT,
-    VALUE_ROWS,
-    VALUE_WEIGHT,
-    VALUES,
-    VALUES_OUT,
-    WIDEST,
-    WIDTH,
-    WORK,
-    WORK_SIZE,
-    ZEROS,
-)
 from rookery.learners.kernels.cpu.product_tiles import ROWS
 from rookery.learners.kernels.cpu.slice_team import run_tasks
 from rookery.once import once
@@ -110,43 +54,68 @@ from rookery.once import once
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS
 MOST_SLICES = 32  # of a minibatch
 TASKS = 16  # that the parameters are divided into
+STATS, SLICE, SUM, ADAM, PACK, VALUES, ACT = range(7)  # commands
+TERMS = 4  # of a slice: what the loss adds up
+
+WORDS = (  # of a plan
+    "flat", "gradient", "first", "second", "size",  # the parameters as one vector, and Adam's moments
+    "table", "layers", "critic", "extra",  # of a LayerTable: rows; where the critic's begin and end
+    "packed", "packed_size", "zeros", "partial", "partial_size",  # copies of weights, and gradients of slices
+    "work", "work_size", "widest", "kind", "product", "outer",  # a thread's memory, the activation, two products
+    "features", "width", "values_out", "rows", "act_tasks",  # inputs, and what the commands VALUES and ACT fill
+    "order", "begin", "count", "slices", "minibatch",  # of the present minibatch
+    "gaussian", "sizes", "parts", "actions", "log_probs", "advantages", "masks", "outputs", "values", "returns",
+    "total", "terms", "moments", "squares", "numbers", "normalise",
+)  # fmt: skip
+PLAN = np.dtype([(name, np.int64) for name in WORDS])
+OPTIONS = ("clip", "entropy", "value_weight", "value_limit", "learning_rate", "eps", "max_norm", "steps")
+NUMBERS = np.dtype([(name, np.float64) for name in OPTIONS])
+_plan_pointer, _numbers_pointer = pointer_to(numba.from_dtype(PLAN)), pointer_to(numba.from_dtype(NUMBERS))
+
+
+@compiled
+def plan_at(address: int) -> Any:
+    """The plan at an address, as a record."""
+    return numba.carray(_plan_pointer(address), 1)[0]
+
+
+@compiled
+def numbers_at(address: int) -> Any:
+    """The options of an update."""
+    return numba.carray(_numbers_pointer(address), 1)[0]
+
 
 # --- the commands ----------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _table(plan: np.ndarray) -> np.ndarray:
-    return int_array(plan[TABLE], (plan[LAYERS], TABLE_WIDTH))
-
-
-@compiled
-def _packed(plan: np.ndarray) -> np.ndarray:
-    return float_array(plan[PACKED], plan[PACKED_SIZE])
+def _table(plan: Any) -> np.ndarray:
+    return int_array(plan.table, (plan.layers, TABLE_WIDTH))
 
 
 def _stats(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """By how much the advantages of a minibatch are shifted and scaled."""
-    plan = int_array(plan_address, PLAN_SIZE)
-    size, total = plan[MINIBATCH], plan[TOTAL]
-    picks = int_array(plan[ORDER], total)[task * size : min(total, (task + 1) * size)]
-    moments = double_array(plan[MOMENTS], (task + 1, 2))
-    advantages = float_array(plan[ADVANTAGES], total)
-    moments[task, 0], moments[task, 1] = shift_and_scale(advantages, picks, plan[NORMALISE] != 0)
+    plan = plan_at(plan_address)
+    size, total = plan.minibatch, plan.total
+    picks = int_array(plan.order, total)[task * size : min(total, (task + 1) * size)]
+    moments = double_array(plan.moments, (task + 1, 2))
+    advantages = float_array(plan.advantages, total)
+    moments[task, 0], moments[task, 1] = shift_and_scale(advantages, picks, plan.normalise != 0)
     return 0
 
 
 def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """Forward, loss and backward of a slice of the minibatch; its gradients go to a place of their own."""
-    plan = int_array(plan_address, PLAN_SIZE)
-    low, high = share(plan[COUNT], task, plan[SLICES])
-    partial = plan[PARTIAL] + 4 * task * plan[PARTIAL_SIZE]
-    float_array(partial, plan[PARTIAL_SIZE])[:] = np.float32(0.0)
-    sums = double_array(plan[TERM_SUMS] + 8 * task * TERMS, TERMS)
+    plan = plan_at(plan_address)
+    low, high = share(plan.count, task, plan.slices)
+    partial = plan.partial + 4 * task * plan.partial_size
+    float_array(partial, plan.partial_size)[:] = np.float32(0.0)
+    sums = double_array(plan.terms + 8 * task * TERMS, TERMS)
     sums[:] = 0.0
-    order = int_array(plan[ORDER], plan[TOTAL])
-    work = plan[WORK] + 4 * slot * plan[WORK_SIZE]
-    for begin in range(plan[BEGIN] + low, plan[BEGIN] + high, BLOCK):
-        picks = order[begin : min(begin + BLOCK, plan[BEGIN] + high)]
+    order = int_array(plan.order, plan.total)
+    work = plan.work + 4 * slot * plan.work_size
+    for begin in range(plan.begin + low, plan.begin + high, BLOCK):
+        picks = order[begin : min(begin + BLOCK, plan.begin + high)]
         rows = (len(picks) + ROWS - 1) // ROWS * ROWS
         _gather(plan, picks, work, rows)
         _actor_block(plan, picks, work, rows, partial, sums)
@@ -155,10 +124,10 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
 
 
 @compiled
-def _gather(plan: np.ndarray, picks: np.ndarray, inputs: int, rows: int) -> None:
+def _gather(plan: Any, picks: np.ndarray, inputs: int, rows: int) -> None:
     """The features of some rows; rows beyond them are zero."""
-    width, stride = plan[WIDTH], wide(plan[WIDTH])
-    features, block = float_array(plan[FEATURES], (plan[TOTAL], width)), float_array(inputs, (rows, stride))
+    width, stride = plan.width, wide(plan.width)
+    features, block = float_array(plan.features, (plan.total, width)), float_array(inputs, (rows, stride))
     for r in range(len(picks)):
         row, out = features[picks[r]], block[r]
         for k in range(width):
@@ -168,152 +137,147 @@ def _gather(plan: np.ndarray, picks: np.ndarray, inputs: int, rows: int) -> None
 
 
 @compiled
-def _places(plan: np.ndarray, work: int) -> tuple[int, int, int, int]:
+def _places(plan: Any, work: int) -> tuple[int, int, int, int]:
     """In a thread's memory, after the inputs: outputs of layers, two places for gradients, scratch."""
-    activations = work + 4 * BLOCK * wide(plan[WIDTH])
-    grads = activations + 4 * (plan[WORK_SIZE] - BLOCK * wide(plan[WIDTH]) - 2 * BLOCK * plan[WIDEST] - 2 * plan[PARTS])
-    spare = grads + 4 * BLOCK * plan[WIDEST]
-    return activations, grads, spare, spare + 4 * BLOCK * plan[WIDEST]
+    activations = work + 4 * BLOCK * wide(plan.width)
+    grads = activations + 4 * (plan.work_size - BLOCK * wide(plan.width) - 2 * BLOCK * plan.widest - 2 * plan.parts)
+    spare = grads + 4 * BLOCK * plan.widest
+    return activations, grads, spare, spare + 4 * BLOCK * plan.widest
 
 
 @compiled
-def _actor_block(plan: np.ndarray, picks: np.ndarray, work: int, rows: int, partial: int, sums: np.ndarray) -> None:
+def _actor_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, sums: np.ndarray) -> None:
     activations, grad_place, spare, scratch = _places(plan, work)
-    layers, total = _table(plan)[: plan[CRITIC_START]], plan[TOTAL]
-    found = forward_block(plan[PRODUCT], layers, plan[PACKED], work, activations, rows, plan[KIND])
-    stride = wide(plan[OUTPUTS])
+    layers, total = _table(plan)[: plan.critic], plan.total
+    found = forward_block(plan.product, layers, plan.packed, work, activations, rows, plan.kind)
+    stride = wide(plan.outputs)
     outputs, grads = float_array(found, (rows, stride)), float_array(grad_place, (rows, stride))
     grads[:] = np.float32(0.0)
-    if plan[MASKS]:
-        apply_masks(outputs, picks, bool_array(plan[MASKS], (total, plan[OUTPUTS])))
-    log_probs, advantages = float_array(plan[LOG_PROBS], total), float_array(plan[ADVANTAGES], total)
-    numbers = double_array(plan[REALS], NUMBER_COUNT)
-    place = plan[BEGIN] // plan[MINIBATCH]
-    moments = double_array(plan[MOMENTS], (place + 1, 2))[place]
-    if plan[GAUSSIAN]:
-        extra = _table(plan)[plan[EXTRA]]
-        size = plan[OUTPUTS]
-        log_std = float_array(plan[FLAT] + 4 * extra[BIAS], size)
-        actions = float_array(plan[ACTIONS], (total, size))
+    if plan.masks:
+        apply_masks(outputs, picks, bool_array(plan.masks, (total, plan.outputs)))
+    log_probs, advantages = float_array(plan.log_probs, total), float_array(plan.advantages, total)
+    numbers = numbers_at(plan.numbers)
+    place = plan.begin // plan.minibatch
+    moments = double_array(plan.moments, (place + 1, 2))[place]
+    if plan.gaussian:
+        extra = _table(plan)[plan.extra]
+        size = plan.outputs
+        log_std = float_array(plan.flat + 4 * extra[BIAS], size)
+        actions = float_array(plan.actions, (total, size))
         gaussian_grads(
-            outputs, log_std, picks, actions, log_probs, advantages, moments[0], moments[1], numbers[CLIP],
-            numbers[ENTROPY_WEIGHT], plan[COUNT], grads, float_array(partial + 4 * extra[BIAS_GRAD], size), sums,
+            outputs, log_std, picks, actions, log_probs, advantages, moments[0], moments[1], numbers.clip,
+            numbers.entropy, plan.count, grads, float_array(partial + 4 * extra[BIAS_GRAD], size), sums,
         )  # fmt: skip
     else:
-        parts = plan[PARTS]
-        actions_taken = int_array(plan[ACTIONS], (total, parts))
+        parts = plan.parts
+        actions_taken = int_array(plan.actions, (total, parts))
         categorical_grads(
-            outputs, int_array(plan[SIZES], parts), picks, actions_taken, log_probs, advantages, moments[0],
-            moments[1], numbers[CLIP], numbers[ENTROPY_WEIGHT], plan[COUNT], grads, float_array(scratch, 2 * parts),
+            outputs, int_array(plan.sizes, parts), picks, actions_taken, log_probs, advantages, moments[0],
+            moments[1], numbers.clip, numbers.entropy, plan.count, grads, float_array(scratch, 2 * parts),
             sums,
         )  # fmt: skip
-    zeros = plan[PACKED] + 4 * plan[ZEROS]
+    zeros = plan.packed + 4 * plan.zeros
     backward_block(
-        plan[PRODUCT], plan[OUTER], layers, plan[PACKED], zeros, work, activations, grad_place, spare, rows, plan[KIND],
+        plan.product, plan.outer, layers, plan.packed, zeros, work, activations, grad_place, spare, rows, plan.kind,
         partial,
     )  # fmt: skip
 
 
 @compiled
-def _critic_layers(plan: np.ndarray) -> np.ndarray:
-    return _table(plan)[plan[CRITIC_START] : plan[EXTRA]]
+def _critic_layers(plan: Any) -> np.ndarray:
+    return _table(plan)[plan.critic : plan.extra]
 
 
 @compiled
-def _critic_block(plan: np.ndarray, picks: np.ndarray, work: int, rows: int, partial: int, sums: np.ndarray) -> None:
+def _critic_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, sums: np.ndarray) -> None:
     activations, grad_place, spare, _ = _places(plan, work)
-    layers, total, stride = _critic_layers(plan), plan[TOTAL], wide(1)
-    found = forward_block(plan[PRODUCT], layers, plan[PACKED], work, activations, rows, plan[KIND])
+    layers, total, stride = _critic_layers(plan), plan.total, wide(1)
+    found = forward_block(plan.product, layers, plan.packed, work, activations, rows, plan.kind)
     values, grads = float_array(found, (rows, stride)), float_array(grad_place, (rows, stride))
     grads[:] = np.float32(0.0)
-    numbers = double_array(plan[REALS], NUMBER_COUNT)
-    before, returns = float_array(plan[BEFORE], total), float_array(plan[RETURNS], total)
-    value_grads(values, picks, before, returns, numbers[VALUE_LIMIT], numbers[VALUE_WEIGHT], plan[COUNT], grads, sums)
-    zeros = plan[PACKED] + 4 * plan[ZEROS]
+    numbers = numbers_at(plan.numbers)
+    before, returns = float_array(plan.values, total), float_array(plan.returns, total)
+    value_grads(values, picks, before, returns, numbers.value_limit, numbers.value_weight, plan.count, grads, sums)
+    zeros = plan.packed + 4 * plan.zeros
     backward_block(
-        plan[PRODUCT], plan[OUTER], layers, plan[PACKED], zeros, work, activations, grad_place, spare, rows, plan[KIND],
+        plan.product, plan.outer, layers, plan.packed, zeros, work, activations, grad_place, spare, rows, plan.kind,
         partial,
     )  # fmt: skip
 
 
 def _sum(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The gradients of all slices, added up."""
-    plan = int_array(plan_address, PLAN_SIZE)
-    partial = float_array(plan[PARTIAL], (plan[SLICES], plan[PARTIAL_SIZE]))
-    gradient = float_array(plan[GRADIENT], plan[SIZE])
-    squares = double_array(plan[SQUARES], TASKS)
-    squares[task] = sum_gradients(_table(plan), partial, plan[SLICES], gradient, task, TASKS)
+    plan = plan_at(plan_address)
+    partial = float_array(plan.partial, (plan.slices, plan.partial_size))
+    gradient = float_array(plan.gradient, plan.size)
+    squares = double_array(plan.squares, TASKS)
+    squares[task] = sum_gradients(_table(plan), partial, plan.slices, gradient, task, TASKS)
     return 0
 
 
 def _adam(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """A step of Adam on a part of the parameters."""
-    plan = int_array(plan_address, PLAN_SIZE)
-    low, high = share(plan[SIZE], task, TASKS)
-    numbers, length = double_array(plan[REALS], NUMBER_COUNT), _gradient_length(plan)
-    weights, gradient, first, second = (
-        float_array(plan[FLAT], high)[low:], float_array(plan[GRADIENT], high)[low:],
-        float_array(plan[FIRST], high)[low:], float_array(plan[SECOND], high)[low:],
-    )  # fmt: skip
-    rates = adam_rates(length, numbers[STEPS], numbers[RATE], numbers[MAX_NORM])
-    adam_range(weights, gradient, first, second, rates, numbers[EPS])
+    plan = plan_at(plan_address)
+    numbers = numbers_at(plan.numbers)
+    rates = adam_rates(_gradient_length(plan), numbers.steps, numbers.learning_rate, numbers.max_norm)
+    vectors = plan.flat, plan.gradient, plan.first, plan.second
+    adam_share(vectors, plan.size, rates, numbers.eps, task, TASKS)
     return 0
 
 
 def _pack(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """Copies of the weights for products."""
-    plan = int_array(plan_address, PLAN_SIZE)
-    pack_layers(_table(plan), float_array(plan[FLAT], plan[SIZE]), _packed(plan), task, TASKS)
+    plan = plan_at(plan_address)
+    pack_layers(
+        _table(plan), float_array(plan.flat, plan.size), float_array(plan.packed, plan.packed_size), task, TASKS
+    )
     return 0
 
 
 @compiled
-def _gradient_length(plan: np.ndarray) -> float:
-    total = 0.0
-    for part in double_array(plan[SQUARES], TASKS):
-        total += part
-    return math.sqrt(total)
+def _gradient_length(plan: Any) -> float:
+    return length_of_parts(plan.squares, TASKS)
 
 
 def _values(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The critic's values of a block of rows."""
-    plan = int_array(plan_address, PLAN_SIZE)
+    plan = plan_at(plan_address)
     begin = task * BLOCK
-    last = min(begin + BLOCK, plan[VALUE_ROWS])
-    _outputs(plan, _critic_layers(plan), plan[FEATURES], plan[VALUES_OUT], 1, begin, last, slot)
+    last = min(begin + BLOCK, plan.rows)
+    _outputs(plan, _critic_layers(plan), plan.features, plan.values_out, 1, begin, last, slot)
     return 0
 
 
 def _act(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The actor's outputs of a share of the rows."""
-    plan = int_array(plan_address, PLAN_SIZE)
-    low, high = share(plan[VALUE_ROWS], task, plan[ACT_TASKS])
-    act_rows(plan, plan[FEATURES], plan[VALUES_OUT], low, high, slot)
+    plan = plan_at(plan_address)
+    low, high = share(plan.rows, task, plan.act_tasks)
+    act_rows(plan, plan.features, plan.values_out, low, high, slot)
     return 0
 
 
 @compiled
-def act_rows(plan: np.ndarray, features: int, out: int, low: int, high: int, slot: int) -> None:
+def act_rows(plan: Any, features: int, out: int, low: int, high: int, slot: int) -> None:
     """The actor's outputs of rows [low, high), from the address of all features to that of all outputs."""
-    layers = _table(plan)[: plan[CRITIC_START]]
+    layers = _table(plan)[: plan.critic]
     for begin in range(low, high, BLOCK):
-        _outputs(plan, layers, features, out, plan[OUTPUTS], begin, min(begin + BLOCK, high), slot)
+        _outputs(plan, layers, features, out, plan.outputs, begin, min(begin + BLOCK, high), slot)
 
 
 @compiled
 def _outputs(
-    plan: np.ndarray, layers: np.ndarray, inputs: int, out: int, columns: int, begin: int, end: int, slot: int
+    plan: Any, layers: np.ndarray, inputs: int, out: int, columns: int, begin: int, end: int, slot: int
 ) -> None:
     """A net's outputs for a block of rows."""
-    work, count = plan[WORK] + 4 * slot * plan[WORK_SIZE], end - begin
+    work, count = plan.work + 4 * slot * plan.work_size, end - begin
     rows = (count + ROWS - 1) // ROWS * ROWS
-    width, stride = plan[WIDTH], wide(plan[WIDTH])
+    width, stride = plan.width, wide(plan.width)
     features, block = float_array(inputs, (end, width)), float_array(work, (rows, stride))
     for r in range(count):
         for k in range(width):
             block[r, k] = features[begin + r, k]
     block[count:] = np.float32(0.0)
-    found = forward_block(plan[PRODUCT], layers, plan[PACKED], work, _places(plan, work)[0], rows, plan[KIND])
+    found = forward_block(plan.product, layers, plan.packed, work, _places(plan, work)[0], rows, plan.kind)
     values, target = float_array(found, (rows, wide(columns))), float_array(out, (end, columns))
     for r in range(count):
         for k in range(columns):
@@ -338,34 +302,36 @@ _kept: list[Any] = []  # compiled functions, whose addresses are in use
 
 
 @compiled
-def gradient_step(team: int, entries: np.ndarray, plan_address: int, plan: np.ndarray) -> None:
+def gradient_step(team: int, entries: np.ndarray, plan_address: int) -> None:
     """The gradient of the present minibatch."""
-    run_tasks(team, entries[SLICE], plan_address, SLICE, plan[SLICES])
+    run_tasks(team, entries[SLICE], plan_address, SLICE, plan_at(plan_address).slices)
     run_tasks(team, entries[SUM], plan_address, SUM, TASKS)
 
 
 @compiled
-def run_epoch(team: int, entries: np.ndarray, plan_address: int, plan: np.ndarray, metrics: np.ndarray) -> int:
+def run_epoch(team: int, entries: np.ndarray, plan_address: int, metrics: np.ndarray) -> int:
     """All minibatches of the plan's order; `metrics` takes those of the last one. Returns how many there were."""
-    total, size = plan[TOTAL], plan[MINIBATCH]
+    plan = plan_at(plan_address)
+    total, size = plan.total, plan.minibatch
     minibatches = (total + size - 1) // size
-    numbers = double_array(plan[REALS], NUMBER_COUNT)
+    numbers = numbers_at(plan.numbers)
     run_tasks(team, entries[STATS], plan_address, STATS, minibatches)
     for k in range(minibatches):
-        plan[BEGIN], plan[COUNT] = k * size, min(size, total - k * size)
-        plan[SLICES] = min(MOST_SLICES, (plan[COUNT] + BLOCK - 1) // BLOCK)
-        gradient_step(team, entries, plan_address, plan)
-        numbers[STEPS] += 1.0
+        plan.begin, plan.count = k * size, min(size, total - k * size)
+        plan.slices = min(MOST_SLICES, (plan.count + BLOCK - 1) // BLOCK)
+        gradient_step(team, entries, plan_address)
+        numbers.steps += 1.0
         run_tasks(team, entries[ADAM], plan_address, ADAM, TASKS)
         run_tasks(team, entries[PACK], plan_address, PACK, TASKS)
-    write_metrics(plan, metrics)
+    write_metrics(plan_address, metrics)
     return minibatches
 
 
 @compiled
-def write_metrics(plan: np.ndarray, metrics: np.ndarray) -> None:
+def write_metrics(plan_address: int, metrics: np.ndarray) -> None:
     """Divergence, policy loss, value loss, entropy and the gradient's length, in the order of `ppo.METRICS`."""
-    terms, count = double_array(plan[TERM_SUMS], (plan[SLICES], TERMS)), plan[COUNT]
+    plan = plan_at(plan_address)
+    terms, count = double_array(plan.terms, (plan.slices, TERMS)), plan.count
     metrics[0] = terms[:, DIVERGENCE].sum() / count
     metrics[1] = -terms[:, OBJECTIVE].sum() / count
     metrics[2] = terms[:, CRITIC].sum() / count
