@@ -21,8 +21,8 @@ from typing import Any
 import rookery
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
-from rookery.deploy.paper.account_folder import AccountFolder
-from rookery.deploy.paper.kill_limits import KillLimits
+from rookery.deploy.paper.account_files import AccountFolder
+from rookery.deploy.paper.bar_sources import KillLimits
 from rookery.deploy.paper.paper import PaperOptions, paper
 from rookery.deploy.paper.parity import check_parity
 from rookery.deploy.paper.traded_agents import open_agents

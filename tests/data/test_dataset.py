@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rookery.data.calendars import timeframe_seconds
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
-from rookery.data.timeframes import timeframe_seconds
 from rookery.errors import DataError
 
 

@@ -14,7 +14,7 @@ from rookery.data import features
 from rookery.data.checks import refuse_bad
 from rookery.data.dataset import PRICES
 from rookery.data.features import add_features
-from rookery.data.own_features import OwnFeature
+from rookery.data.indicators import OwnFeature
 
 
 @settings(max_examples=20, deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.data.gaps import segments
+from rookery.data.calendars import segments
 from rookery.errors import DataError
 
 

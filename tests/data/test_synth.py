@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rookery.data.calendars import segments
 from rookery.data.checks import problems
 from rookery.data.dataset import Dataset
-from rookery.data.gaps import segments
 from rookery.data.synth import shipped, synthesise
 from rookery.errors import DataError, OptionError
 

@@ -14,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.serving_agents import make_agent
-from rookery.deploy.serving.act_request import RequestReader
-from rookery.deploy.serving.batching import Answer
-from rookery.deploy.serving.http_bodies import UnknownBody, read_request, write_answer
+from rookery.deploy.serving.act_request import Answer, RequestReader, UnknownBody, read_request, write_answer
 from rookery.errors import OptionError, SpaceError
 
 DICT = spaces.Dict(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rookery.deploy.compared_accounts import write_compared
-from rookery.deploy.gates.gate_result import GateResult
-from rookery.deploy.registered_version import Version
+from rookery.deploy.gates import GateResult
+from rookery.deploy.promotion import write_compared
+from rookery.deploy.registry import Version
 from rookery.training.backtest.joined_account import join, read_account
 from training.backtest.recorded import random_window
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from deploy.agents import GOOD, MIDDLING, SmallStudy
-from rookery.deploy import deploy_watch
+from rookery.deploy import promotion
 from rookery.deploy.comparison import ComparisonOptions
-from rookery.deploy.deploy_watch import Watcher
+from rookery.deploy.promotion import Watcher
 from rookery.deploy.registry import Registry
 from rookery.errors import RegistryBusy, StorageLost
 
@@ -51,7 +51,7 @@ def test_study_that_comes_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A missing study, a database that does not answer and a busy registry are waited for; one line each."""
     lines: list[str] = []
     watcher = _watcher(tmp_path, lines)
-    found = deploy_watch.find_candidate
+    found = promotion.find_candidate
     answers: list[Exception | None] = [StorageLost("it is locked")] * 3 + [RegistryBusy("it is changed")] * 2 + [None]
 
     def find(*names: object, **where: object) -> object:
@@ -62,7 +62,7 @@ def test_study_that_comes_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             watcher.stop()
         return found(*names, **where)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(deploy_watch, "find_candidate", find)
+    monkeypatch.setattr(promotion, "find_candidate", find)
     watcher.run(every=0.01)
     assert [line.partition(":")[2][:14] for line in lines] == [" it is locked", " it is changed", " there is no s"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.deploy.comparison import gate_kind
-from rookery.deploy.gates.games import _decide, games_gate
+from rookery.deploy.gates import _decide_games, games_gate
 from rookery.deploy.promotion import deploy
 from rookery.deploy.registry import Registry
 from rookery.training.evaluation.win_record import WinRecord
@@ -25,10 +25,10 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
 
 def test_decided_games_count() -> None:
     """Draws decide nothing; the lower end of the interval must be above half."""
-    assert _decide(WinRecord(70, 100, 30, 0.0, 0.0), 0.0, "the champion").passed
-    assert not _decide(WinRecord(55, 0, 45, 0.0, 0.0), 0.0, "the champion").passed
-    assert not _decide(WinRecord(70, 100, 30, 0.0, 0.0), 0.2, "the champion").passed
-    drawn = _decide(WinRecord(0, 20, 0, 0.0, 0.0), 0.0, "weak")
+    assert _decide_games(WinRecord(70, 100, 30, 0.0, 0.0), 0.0, "the champion").passed
+    assert not _decide_games(WinRecord(55, 0, 45, 0.0, 0.0), 0.0, "the champion").passed
+    assert not _decide_games(WinRecord(70, 100, 30, 0.0, 0.0), 0.2, "the champion").passed
+    drawn = _decide_games(WinRecord(0, 20, 0, 0.0, 0.0), 0.0, "weak")
     assert not drawn.passed and drawn.reasons == ("all 20 new games against weak were drawn: nobody is better",)
     assert json.loads(json.dumps(drawn.as_json(), allow_nan=False))["figures"]["decided_share"] is None
 

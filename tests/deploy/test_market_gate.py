@@ -14,11 +14,10 @@ import pytest
 import rookery
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
-from rookery.deploy.gates import market
-from rookery.deploy.gates.gate_result import GateResult
-from rookery.deploy.gates.last_segment import last_segment, seen_bars
-from rookery.deploy.gates.market import market_gate
-from rookery.deploy.history import History
+from rookery.deploy import market_gate as market
+from rookery.deploy.comparison import History
+from rookery.deploy.gates import GateResult
+from rookery.deploy.market_gate import last_segment, market_gate, seen_bars
 from rookery.deploy.registry import Registry
 from rookery.errors import OptionError
 from rookery.studies.storage.study_view import StudyView

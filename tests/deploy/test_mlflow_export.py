@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.agents import GOOD, cartpole_run
-from rookery.deploy.mlflow_export import export_to_mlflow
-from rookery.deploy.registry import Registry
+from rookery.deploy.registry import Registry, export_to_mlflow
 from rookery.errors import MissingExtra
 
 

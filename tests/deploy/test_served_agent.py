@@ -12,11 +12,10 @@ from gymnasium import spaces
 
 from deploy.recorded_alerts import Recorder
 from deploy.serving_agents import make_agent
-from rookery.deploy.serving import swap
+from rookery.deploy.serving import champion_watch
 from rookery.deploy.serving.act_request import ActRequest
-from rookery.deploy.serving.batching import Batcher, QueueFull, _answers
-from rookery.deploy.serving.served_agent import ServedAgent
-from rookery.deploy.serving.swap import ChampionWatch
+from rookery.deploy.serving.champion_watch import ChampionWatch
+from rookery.deploy.serving.served_agent import Batcher, QueueFull, ServedAgent, _answers
 from rookery.errors import BadValue
 
 SPACES = {
@@ -287,7 +286,7 @@ def test_a_new_champion_takes_over_and_a_bad_one_does_not(caplog: Any, monkeypat
     assert look(3) == (2, "version 3 cannot be used, and version 2 stays: damaged")
     loads = source.loads
     assert look(3)[0] == 2 and source.loads == loads
-    monkeypatch.setattr(swap, "RETRY_SECONDS", -1.0)
+    monkeypatch.setattr(champion_watch, "RETRY_SECONDS", -1.0)
     assert "its observation space is Box" in look(4)[1]
     assert look(4)[0] == 2 and source.loads == loads + 2
     assert "is recurrent" in look(5)[1]

@@ -18,7 +18,7 @@ from rookery.learners import heads, normalize
 from rookery.learners.algorithms import sac
 from rookery.learners.saved_agent import saved_agent
 from rookery.standalone import from_agent, runtime, writer
-from rookery.standalone.description import describe
+from rookery.standalone.writer import describe
 from rookery.training.export import onnx_file as exporting
 from rookery.training.export.onnx_file import export_standalone
 from rookery.training.storage.load_agent import load_agent

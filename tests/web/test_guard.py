@@ -14,7 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
-from rookery.deploy.serving.own_hosts import OwnHosts, is_same_origin
+from rookery.deploy.serving.http_server import OwnHosts, is_same_origin
 from rookery.errors import OptionError
 from rookery.web import guard
 from rookery.web.dashboard_app import make_app

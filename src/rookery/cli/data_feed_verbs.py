@@ -68,11 +68,12 @@ def add_update(commands: Commands) -> None:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    from rookery.data.feeds.fetch import Download, fetch, parse_time, parse_timeframe
+    from rookery.data.calendars import timeframe_seconds
+    from rookery.data.feeds.fetch import Download, fetch, parse_time
 
     symbols = tuple(symbol.strip() for symbol in options.symbols.split(",") if symbol.strip())
     wanted = Download(
-        options.source, symbols, parse_timeframe(options.timeframe), options.feed, options.adjustment, options.hours
+        options.source, symbols, timeframe_seconds(options.timeframe), options.feed, options.adjustment, options.hours
     )
     start = parse_time(options.start, "--start")
     end = None if options.end is None else parse_time(options.end, "--end")
@@ -111,8 +112,8 @@ def _check_neighbours(out: Path, files: dict[Path, list[str]], wanted: Download)
     """Bars of one folder are read as one: others than those that are there are refused before they are downloaded."""
     import json
 
-    from rookery.data.stored_file import METADATA, is_ours, read_metadata
-    from rookery.data.timeframes import timeframe_name
+    from rookery.data.bar_files import METADATA, is_ours, read_metadata
+    from rookery.data.calendars import timeframe_name
 
     mine = timeframe_name(wanted.timeframe), wanted.calendar
     others = [] if out in files else [file for file in sorted(out.glob(f"*{SUFFIX}")) if file not in files]
@@ -127,8 +128,7 @@ def _check_neighbours(out: Path, files: dict[Path, list[str]], wanted: Download)
 
 
 def _write(data: Dataset, files: dict[Path, list[str]]) -> None:
-    from rookery.data.feeds.folder_lock import folder_lock
-    from rookery.data.storage import write
+    from rookery.data.storage import folder_lock, write
 
     folder = next(iter(files)).parent
     folder.mkdir(parents=True, exist_ok=True)

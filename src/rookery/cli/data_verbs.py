@@ -101,7 +101,7 @@ def _with_sources(data: Dataset, options: argparse.Namespace) -> Dataset:
     """The files in the history, for `rookery data update`."""
     from dataclasses import replace
 
-    from rookery.data.feeds.reimport import import_entry
+    from rookery.data.open_data import import_entry
 
     entry = import_entry(options.sources, options.out, source_options(options))
     return data if entry is None else replace(data, history=(*data.history, entry))
@@ -168,8 +168,7 @@ def _add_check(parts: Commands) -> None:
 def _check(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rookery.data.checks import problems
-    from rookery.data.problem import ERROR, Problem
+    from rookery.data.checks import ERROR, Problem, problems
 
     try:
         data, _ = _opened([options.source], options, checked=False)
@@ -261,7 +260,7 @@ def source_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_out(out: str, sources: list[str]) -> None:
     """Refuse to write where something else would be lost."""
-    from rookery.data.stored_file import is_ours
+    from rookery.data.bar_files import is_ours
 
     check_file(out)
     path = Path(out)
@@ -274,7 +273,7 @@ def check_out(out: str, sources: list[str]) -> None:
 def print_dataset(data: Dataset, as_json: bool, notes: list[str]) -> None:
     """What the bars hold; notes go to standard error."""
     from rookery import printing
-    from rookery.data.summary import summary
+    from rookery.data.checks import summary
 
     facts = summary(data)
     if as_json:
@@ -309,7 +308,7 @@ def _print_summary(facts: dict[str, Any]) -> None:
 def print_problems(found: list[Any], place: str, errors: int, as_json: bool) -> None:
     """Every problem in a line."""
     from rookery import printing
-    from rookery.data.summary import problem_values
+    from rookery.data.checks import problem_values
 
     if as_json:
         values = [problem_values(problem) for problem in found]

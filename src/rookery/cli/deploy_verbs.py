@@ -137,7 +137,7 @@ def _watch(options: argparse.Namespace, registry: Registry) -> int:
     """Ends with status 0 when it is told to by SIGTERM, as systemd does."""
     from rookery import printing
     from rookery.deploy.comparison import ComparisonOptions
-    from rookery.deploy.deploy_watch import Watcher
+    from rookery.deploy.promotion import Watcher
 
     def report(decision: Deployment) -> None:
         if options.json:
@@ -163,7 +163,7 @@ def _where(options: argparse.Namespace) -> dict[str, Any]:
 
 def _export(registry: Registry, options: argparse.Namespace) -> None:
     if options.mlflow and registry.exists:
-        from rookery.deploy.mlflow_export import export_to_mlflow
+        from rookery.deploy.registry import export_to_mlflow
 
         export_to_mlflow(registry, options.mlflow)
 

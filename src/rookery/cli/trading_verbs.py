@@ -27,8 +27,8 @@ from rookery.errors import KillSwitch, OptionError
 from rookery.training import check_installed
 
 if TYPE_CHECKING:
+    from rookery.deploy.paper.account_files import PaperStatus
     from rookery.deploy.paper.paper import PaperOptions
-    from rookery.deploy.paper.paper_status import PaperStatus
 
 SPLITS = ("test", "validation", "train", "all")
 OF_RUNS = ("split", "checkpoint", "trust")  # flags that a walk-forward test decides itself
@@ -184,7 +184,7 @@ def _paper(options: argparse.Namespace) -> int:
     if not options.status and not options.check and options.data is None:
         raise OptionError("--data is missing: name a file of bars, alpaca, or ccxt:NAME; or give --status or --check")
     with meanwhile(LOADING):
-        from rookery.deploy.paper.account_folder import AccountFolder
+        from rookery.deploy.paper.account_files import AccountFolder
         from rookery.deploy.paper.paper import account_path
         from rookery.deploy.paper.traded_agents import open_agents
     if options.status or options.check:
@@ -196,7 +196,7 @@ def _paper(options: argparse.Namespace) -> int:
 
 def _options_of(options: argparse.Namespace) -> PaperOptions:
     from rookery.data.feeds.fetch import parse_time
-    from rookery.deploy.paper.kill_limits import KillLimits
+    from rookery.deploy.paper.bar_sources import KillLimits
     from rookery.deploy.paper.paper import PaperOptions
 
     return PaperOptions(
@@ -209,7 +209,7 @@ def _options_of(options: argparse.Namespace) -> PaperOptions:
 
 
 def _trade(options: argparse.Namespace) -> int:
-    from rookery.deploy.paper.account_folder import AccountFolder
+    from rookery.deploy.paper.account_files import AccountFolder
     from rookery.deploy.paper.paper import account_path, paper
     from rookery.deploy.paper.traded_agents import open_agents
 
@@ -249,7 +249,7 @@ class _Lines:
 
 
 def _check(folder: Any, agents: Any, options: argparse.Namespace) -> int:
-    from rookery.deploy.paper.account_folder import SHADOW, AccountFolder
+    from rookery.deploy.paper.account_files import SHADOW, AccountFolder
     from rookery.deploy.paper.parity import check_parity
     from rookery.deploy.paper.traded_agents import challenger_of
     from rookery.monitor.alerts import Alerts
@@ -279,7 +279,7 @@ def _check(folder: Any, agents: Any, options: argparse.Namespace) -> int:
 
 def _status(folder: Any, options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.deploy.paper.paper_status import read_status
+    from rookery.deploy.paper.account_files import read_status
 
     found = read_status(folder)
     if options.json:

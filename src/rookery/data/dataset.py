@@ -16,6 +16,13 @@ PRICES = ("open", "high", "low", "close")
 BAR_COLUMNS = (*PRICES, "volume")
 
 
+def frozen(values: np.ndarray) -> np.ndarray:
+    """The values in one piece of memory that nobody can write to."""
+    made = np.ascontiguousarray(values)
+    made.flags.writeable = False
+    return made
+
+
 @dataclass(frozen=True)
 class Bars:
     """The bars of one symbol.

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
-from rookery.data.indicators import Indicator, find_indicator, function_names
-from rookery.data.own_features import OWN, OwnFeature
+from rookery.data.indicators import OWN, Indicator, OwnFeature, find_indicator, function_names
 from rookery.errors import DataError
 
 CRYPTO_FEATURES = (

@@ -1,26 +1,44 @@
-"""Opens bars, whatever they are in: files, folders, arrays, tables of pandas or polars."""
+"""Opens bars, whatever they are in: files, folders, arrays, tables of pandas or polars; and makes coarser ones."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rookery.console import say
+import numpy as np
+
+from rookery.console import printable, say
+from rookery.data import storage
+from rookery.data.bar_files import (
+    PICKLE_NAMES,
+    TEXT_NAMES,
+    check_readable,
+    is_ours,
+    kind_of,
+    pickle_message,
+    read_parquet,
+)
+from rookery.data.calendars import DAY, WEEK, closures, timeframe_name, timeframe_seconds
 from rookery.data.checks import refuse_bad
-from rookery.data.dataset import Dataset
-from rookery.data.importing.arrays import bars_of_arrays, is_arrays
-from rookery.data.importing.column_names import find_columns
-from rookery.data.importing.finish import finished
-from rookery.data.importing.import_options import ImportOptions
-from rookery.data.importing.memory_tables import is_frame, table_of
-from rookery.data.importing.source_files import read_sources
-from rookery.data.importing.table_bars import bars_of_table
-from rookery.data.resample import resample
-from rookery.errors import DataError
+from rookery.data.dataset import Bars, Dataset
+from rookery.data.importing.arrays import bars_of_arrays, find_array, is_arrays, read_arrays
+from rookery.data.importing.sources import ImportOptions, SourceTable, find_columns
+from rookery.data.importing.table_bars import bars_of_table, finished
+from rookery.data.importing.tables import is_frame, read_text, table_of
+from rookery.errors import DataError, MissingExtra, OptionError
+
+READ = (*TEXT_NAMES, ".parquet", ".pq", ".npz")
+TIMEFRAME_ENDING = re.compile(r"[ _.-](?:\d+(?:s|m|min|h|d|w)|[MHDW]\d+)$", re.IGNORECASE)
+MONDAY = 4 * DAY  # 1970 began on a Thursday; weeks begin on Mondays
+NAME = "gym-anytrading"  # as the option `data` of the forex world
+FILE = "datasets/data/FOREX_EURUSD_1H_ASK.csv"
+OPTIONS = {field.name: field.default for field in fields(ImportOptions) if field.name != "notes"}
 
 
 def open_data(
@@ -99,3 +117,186 @@ def _is_table(data: Mapping[Any, Any]) -> bool:
     """Whether a dict holds columns: times and prices."""
     found = find_columns(map(str, data))
     return "time" in found and "close" in found
+
+
+def read_sources(paths: Sequence[Path], options: ImportOptions) -> Dataset:
+    """The bars of several files and folders, one or more symbols each."""
+    files = [file for path in paths for file in _files(path)]
+    wanted = set(options.symbols or ())
+    if wanted and wanted <= {symbol_of(file) for file in files}:
+        files = [file for file in files if symbol_of(file) in wanted]
+    parts = [_read(file, options) for file in files]
+    place = str(paths[0]) if len(paths) == 1 else ", ".join(map(str, paths))
+    data = parts[0] if len(parts) == 1 else storage.merge(parts, place)
+    return data if options.symbols is None else data.select(options.symbols)
+
+
+def symbol_of(path: Path) -> str:
+    """
+    >>> symbol_of(Path("data/EURUSD_1h.csv")), symbol_of(Path("BTC-USD.parquet"))
+    ('EURUSD', 'BTC-USD')
+    """
+    return TIMEFRAME_ENDING.sub("", path.stem) or path.stem
+
+
+def _files(path: Path) -> list[Path]:
+    """The files to read; a folder of arrays is one source."""
+    if not path.is_dir():
+        check_readable(path)
+        return [path]
+    inside = [file for file in sorted(path.iterdir()) if not file.name.startswith(".")]
+    files = [file for file in inside if file.suffix.lower() in READ]
+    if files:
+        return files
+    if find_array("price_array", [file.stem for file in inside if file.suffix.lower() == ".npy"]):
+        return [path]
+    for file in inside:
+        if file.suffix.lower() in PICKLE_NAMES:
+            raise DataError(pickle_message(file))
+    folders = [file.name for file in inside if file.is_dir()]
+    more = f"; it has the folders {', '.join(folders[:5])}: name one" if folders else ""
+    raise DataError(
+        f"{printable(path)}: the folder has no .csv, .parquet, .npz or price_array.npy file{printable(more)}"
+    )
+
+
+def _read(path: Path, options: ImportOptions) -> Dataset:
+    """One file, or a folder of arrays."""
+    kind = "npy" if path.is_dir() else kind_of(path)
+    if kind == "parquet" and is_ours(path):
+        return storage.read(path)
+    if kind in ("npy", "npz"):
+        found = bars_of_arrays(read_arrays(path), str(path), options)
+    elif kind == "parquet":
+        found = bars_of_table(_read_parquet(path), options)
+    else:
+        found = bars_of_table(read_text(path, symbol_of(path)), options)
+    return finished(found, options, path.name)
+
+
+def _read_parquet(path: Path) -> SourceTable:
+    frame = read_parquet(path)
+    return SourceTable(str(path), symbol_of(path), frame, np.arange(len(frame)))
+
+
+Reduce = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def resample(dataset: Dataset, timeframe: str | int) -> Dataset:
+    """Bars of a coarser timeframe, which begin at multiples of it in UTC, weeks on Mondays.
+
+    A bar is kept only if the bars that it is made of are there from its beginning to its end: the first and the last
+    one are often dropped. One in the middle is dropped if more than half of its bars are missing while the market is
+    open; nothing is filled. Features take their last value, "funding" its sum.
+    """
+    coarse, fine = timeframe_seconds(timeframe), dataset.timeframe
+    if coarse == fine:
+        return dataset
+    if coarse < fine or coarse % fine:
+        raise DataError(
+            f"{dataset.place or 'the data'}: bars of {timeframe_name(fine)} cannot become bars of "
+            f"{timeframe_name(coarse)}: give a multiple of {timeframe_name(fine)}"
+        )
+    bars = tuple(_resampled(bars, fine, coarse, dataset.calendar) for bars in dataset.bars)
+    for made in bars:
+        if len(made) == 0:
+            raise DataError(
+                f"{dataset.place or 'the data'}: {made.symbol}: there are too few bars for one of "
+                f"{timeframe_name(coarse)}"
+            )
+    entry = {"command": f"resample --timeframe {timeframe_name(coarse)}", "source": timeframe_name(fine)}
+    return replace(dataset, bars=bars, timeframe=coarse, history=(*dataset.history, entry))
+
+
+def _resampled(bars: Bars, fine: int, coarse: int, calendar: str) -> Bars:
+    offset = MONDAY % coarse if coarse % WEEK == 0 else 0
+    ends = -(-(bars.times - offset) // coarse) * coarse + offset  # of the bucket that each bar falls into
+    first = np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1)) if len(ends) else np.empty(0, np.int64)
+    last = np.append(first[1:] - 1, len(ends) - 1)[: len(first)]
+    columns = {name: _reduce(name)(values, first, last) for name, values in bars.columns.items()} if len(first) else {}
+    made = Bars(bars.symbol, ends[first], columns or {name: values[:0] for name, values in bars.columns.items()})
+    keep = _complete(bars.times, ends[first], last - first + 1, fine, coarse, calendar)
+    return made.rows(keep)
+
+
+def _reduce(name: str) -> Reduce:
+    if name == "open":
+        return lambda values, first, last: values[first]
+    if name == "high":
+        return lambda values, first, last: np.maximum.reduceat(values, first)
+    if name == "low":
+        return lambda values, first, last: np.minimum.reduceat(values, first)
+    if name in ("volume", "funding"):
+        return lambda values, first, last: np.add.reduceat(values, first)
+    return lambda values, first, last: values[last]
+
+
+def _complete(
+    times: np.ndarray, ends: np.ndarray, counts: np.ndarray, fine: int, coarse: int, calendar: str
+) -> np.ndarray:
+    """Which buckets have enough bars, and begin and end within the data."""
+    if len(ends) == 0:
+        return np.zeros(0, bool)
+    whole = (ends <= times[-1]) & (ends - coarse >= times[0] - fine)
+    starts = (ends - coarse)[:, None] + fine * np.arange(coarse // fine)
+    closed = closures(calendar, int(times[0]), int(times[-1]))
+    expected = np.full(len(ends), coarse // fine)
+    if len(closed):
+        nearest = np.maximum(np.searchsorted(closed[:, 0], starts, side="right") - 1, 0)
+        shut = (closed[nearest, 0] <= starts) & (starts + fine <= closed[nearest, 1])
+        expected = np.maximum((~shut).sum(axis=1), 1)
+    return whole & (2 * counts >= expected)
+
+
+def anytrading_file() -> Path:
+    """Where the file is, without an import of the package."""
+    spec = find_spec("gym_anytrading")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(f"the bars of {NAME} come with that package, which is not installed: pip install {NAME}")
+    return Path(spec.submodule_search_locations[0]) / FILE
+
+
+def anytrading_bars() -> Dataset:
+    """The bars. The file names no zone and has the day first; its own loader reads it so."""
+    found = open_data(anytrading_file(), timezone="UTC", calendar="forex", day_first=True)
+    return replace(found, bars=(replace(found.bars[0], symbol="EURUSD"),), place=f"{NAME}'s EURUSD")
+
+
+def import_entry(sources: Sequence[str], out: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The entry of the history for an import of these files with these options; None if the result replaces its source.
+
+    Paths are relative to the folder of the result, so that both can be moved together.
+    """
+    target, files = Path(os.path.realpath(out)), [Path(os.path.realpath(source)) for source in sources]
+    if target in files:
+        return None
+    return {
+        "command": f"import {' '.join(sources)}", "source": "files",
+        "paths": [os.path.relpath(file, target.parent) for file in files],
+        "options": {name: options[name] for name, usual in OPTIONS.items() if options.get(name, usual) != usual},
+    }  # fmt: skip
+
+
+def is_import(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a history is one of these."""
+    paths = entry.get("paths")
+    return isinstance(paths, list) and bool(paths) and isinstance(entry.get("options"), dict)
+
+
+def imported_again(entry: Mapping[str, Any], data: Dataset) -> Dataset:
+    """The bars that the files have now."""
+    folder = Path(data.place).parent
+    paths = [os.path.normpath(folder / str(path)) for path in entry["paths"]]
+    options = {name: value for name, value in entry["options"].items() if name in OPTIONS}
+    try:
+        found = open_data(paths if len(paths) > 1 else paths[0], **options)
+    except (DataError, OptionError) as error:
+        raise DataError(f"{printable(data.place)}: what it was imported from cannot be read again: {error}") from None
+    except TypeError:
+        raise DataError(f"{printable(data.place)}: its history has unknown options: import it again") from None
+    if (found.timeframe, found.calendar) != (data.timeframe, data.calendar):
+        raise DataError(
+            f"{printable(data.place)}: its bars of {timeframe_name(data.timeframe)}, calendar {data.calendar}, are "
+            f"bars of {timeframe_name(found.timeframe)}, calendar {found.calendar}, in its source: import it again"
+        )
+    return found

@@ -5,19 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.console import printable
-from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
-from rookery.data.stored_file import FORMAT, METADATA, check_readable, footer, read_frame
-from rookery.data.timeframes import timeframe_name
+from rookery.console import printable, say
+from rookery.data.bar_files import FORMAT, METADATA, check_readable, footer, read_frame
+from rookery.data.calendars import timeframe_name
+from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset, frozen
 from rookery.errors import DataError
 from rookery.extras import load_polars
-from rookery.files import beside, named, sync_folder
+from rookery.files import beside, named, open_folder, open_plain, sync_folder, try_lock
+
+WAIT_SECONDS = 60.0
+PAUSE_SECONDS = 0.05
 
 
 def read(path: str | os.PathLike[str], symbols: Sequence[str] | None = None) -> Dataset:
@@ -125,14 +131,15 @@ def _in_common_order(dataset: Dataset) -> Dataset:
 
 
 def _read_file(path: Path) -> Dataset:
-    frame, facts = read_frame(path)
+    frame, about, wanted_hash = read_frame(path)
     bars = []
     for part in frame.partition_by("symbol", maintain_order=True):
         times = part["time"].dt.epoch("s").to_numpy()
-        columns = {name: _column(part[name]) for name in part.columns[2:] if part[name].null_count() < len(part)}
-        bars.append(Bars(str(part["symbol"][0]), _frozen(times), columns))
-    data = Dataset(tuple(bars), facts.timeframe, facts.calendar, facts.one_price, facts.history, str(path))
-    if data.hash != facts.hash:
+        known = [name for name in part.columns[2:] if part[name].null_count() < len(part)]
+        columns = {name: frozen(part[name].fill_null(float("nan")).to_numpy()) for name in known}
+        bars.append(Bars(str(part["symbol"][0]), frozen(times), columns))
+    data = replace(about, bars=tuple(bars))
+    if data.hash != wanted_hash:
         raise DataError(
             f"{printable(path)}: the bars are not those that were written, because their hash differs: the file was "
             "changed or damaged; make it again, or import the changed bars with `rookery data import`"
@@ -140,11 +147,31 @@ def _read_file(path: Path) -> Dataset:
     return data
 
 
-def _column(series: Any) -> np.ndarray:
-    return _frozen(series.fill_null(float("nan")).to_numpy())
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Wait until no other process holds the folder, and hold it within. The folder itself is locked, so that no file is
+    left behind (on Windows, a file in it); the lock ends with the process."""
+    own = open_folder(folder.resolve())
+    fd = open_plain(folder / ".lock", os.O_RDWR | os.O_CREAT) if own is None else own
+    try:
+        _take(fd, folder, time.monotonic() + WAIT_SECONDS)
+        yield
+    finally:
+        os.close(fd)
 
 
-def _frozen(values: np.ndarray) -> np.ndarray:
-    made = np.ascontiguousarray(values)
-    made.flags.writeable = False
-    return made
+def _take(fd: int, folder: Path, deadline: float) -> None:
+    waiting = False
+    while True:
+        try:
+            return try_lock(fd)
+        except BlockingIOError:
+            pass
+        except OSError as error:  # some network file systems
+            return say(f"{folder} cannot be locked ({error.strerror}): make sure that no second process writes to it")
+        if time.monotonic() > deadline:
+            raise DataError(f"{printable(folder)}: another process is writing bars there: try again when it has ended")
+        if not waiting:
+            say(f"{folder}: waiting for another process that is writing bars there")
+        waiting = True
+        time.sleep(PAUSE_SECONDS)

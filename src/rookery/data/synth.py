@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 
 import numpy as np
 
-from rookery.data.dataset import Bars, Dataset
-from rookery.data.gaps import DAY, WEEK
-from rookery.data.synth_kinds import Kind, market_kind, usual_symbols
-from rookery.data.timeframes import timeframe_name, timeframe_seconds
+from rookery.data.calendars import DAY, WEEK, timeframe_name, timeframe_seconds
+from rookery.data.dataset import Bars, Dataset, frozen
 from rookery.errors import DataError, OptionError
 
 YEAR = 365 * DAY
@@ -72,7 +71,7 @@ def synthesise(
         columns = _columns(rng, facts.prices.get(name, 100.0), returns[:, i], sigma[:, i])
         if signal > 0:
             columns["signal"] = _rounded(known[:, i])
-        made.append(Bars(name, times, {column: _frozen(values) for column, values in columns.items()}))
+        made.append(Bars(name, times, {column: frozen(values) for column, values in columns.items()}))
     command = (
         f"synth --kind {kind} --assets {len(names)} --bars {bars} --timeframe {timeframe_name(length)} --seed {seed} "
         f"--signal {signal} --signal-half-life {signal_half_life} --correlation {facts.correlation} "
@@ -122,7 +121,7 @@ def _times(calendar: str, bars: int, length: int) -> np.ndarray:
         if calendar == "forex" and length <= DAY:
             times = times[_forex_is_open(times - length, length)]
         if len(times) >= bars:
-            return _frozen(times[-bars:])
+            return frozen(times[-bars:])
         wanted += (bars - len(times)) * 2 + 10
 
 
@@ -205,7 +204,47 @@ def _rounded(values: np.ndarray) -> np.ndarray:
     return np.round(values * scale) / scale
 
 
-def _frozen(values: np.ndarray) -> np.ndarray:
-    made = np.ascontiguousarray(values)
-    made.flags.writeable = False
-    return made
+@dataclass(frozen=True)
+class Kind:
+    """What a synthetic market is like: its usual symbols and first prices, yearly volatility, correlation, calendar."""
+
+    prices: dict[str, float]
+    volatility: float
+    correlation: float
+    calendar: str
+    clustered: bool = True
+    other: str = "ASSET"
+
+
+KINDS = {
+    "crypto": Kind(
+        {"BTC/USD": 30_000.0, "ETH/USD": 2_000.0, "SOL/USD": 40.0, "LTC/USD": 80.0, "LINK/USD": 9.0, "UNI/USD": 6.0,
+         "AVAX/USD": 18.0},
+        volatility=0.7, correlation=0.6, calendar="24/7", other="COIN",
+    ),
+    "forex": Kind(
+        {"EURUSD": 1.1, "GBPUSD": 1.27, "USDJPY": 140.0, "USDCHF": 0.9, "AUDUSD": 0.67, "USDCAD": 1.35, "NZDUSD": 0.61},
+        volatility=0.08, correlation=0.4, calendar="forex", other="PAIR",
+    ),
+    "walk": Kind({}, volatility=0.3, correlation=0.0, calendar="24/7", clustered=False, other="WALK"),
+}  # fmt: skip
+
+
+def market_kind(kind: str, correlation: float | None, volatility: float | None) -> Kind:
+    """A kind by its name, with another correlation or volatility if they are given."""
+    if kind not in KINDS:
+        raise OptionError(f"kind should be {', '.join(KINDS)}, got {kind!r}")
+    facts = KINDS[kind]
+    facts = replace(facts, correlation=facts.correlation if correlation is None else correlation)
+    facts = replace(facts, volatility=facts.volatility if volatility is None else volatility)
+    if not 0 <= facts.correlation < 1:
+        raise OptionError(f"correlation should be >= 0 and < 1, got {facts.correlation}")
+    if not 0 < facts.volatility <= 10:
+        raise OptionError(f"volatility should be > 0 and <= 10 per year, got {facts.volatility}")
+    return facts
+
+
+def usual_symbols(facts: Kind, assets: int) -> tuple[str, ...]:
+    """The kind's usual symbols, then numbered ones."""
+    usual = list(facts.prices)[: max(assets, 0)]
+    return (*usual, *(f"{facts.other}{number}" for number in range(len(usual) + 1, assets + 1)))

@@ -1,27 +1,34 @@
-"""`deploy`: put an agent to use if it is better than the one in use, on data that neither has seen."""
+"""`deploy`: put an agent to use if it is better than the one in use, on data that neither has seen; once, or whenever a
+study has something new."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rookery.console import printable
-from rookery.deploy.candidate import Candidate, find_candidate
-from rookery.deploy.compared_accounts import write_compared
-from rookery.deploy.comparison import ComparisonOptions, compare
-from rookery.deploy.data_hash import data_hash
-from rookery.deploy.gates.gate_result import GateResult
-from rookery.deploy.history import History
-from rookery.deploy.registered_version import Version
-from rookery.deploy.registry import Registry
-from rookery.errors import OptionError, RegistryError
+from rookery.config import RunConfig
+from rookery.console import printable, say
+from rookery.deploy.comparison import Candidate, ComparisonOptions, History, compare, find_candidate
+from rookery.deploy.gates import GateResult
+from rookery.deploy.market_gate import last_segment
+from rookery.deploy.registry import Registry, Version
+from rookery.errors import CheckpointError, DataError, FileError, OptionError, RegistryError, RunError, StudyError
+from rookery.files import own_folder
 from rookery.monitor.alerts import Alerts
+from rookery.studies.trials.plans import is_market
+from rookery.training.backtest.joined_account import write_account
 from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.registry_folder import outputs_folder
+from rookery.training.storage.run_dir import RunDir
 
 ATTEMPTS = 3  # comparisons, if others promote meanwhile
 CHECKPOINTS = ("best", "latest")
+GATE = "gate"  # the folder in the outputs of a version
+EVERY = 60.0  # seconds between two looks at the study
+PASSING = (StudyError, RegistryError, RunError, CheckpointError, FileError, DataError, OSError)  # may be over soon
 
 
 @dataclass(frozen=True)
@@ -221,3 +228,80 @@ def _evaluation(candidate: Candidate) -> dict[str, Any]:
         verified = candidate.study.verified[candidate.trial]
         found |= {"verified": verified.iqm, "interval": verified.interval, "values": dict(verified.values)}
     return found
+
+
+def write_compared(version: Version, gate: GateResult) -> None:
+    """Write the accounts that a gate has compared to `outputs/NUMBER/gate/`. A full disk does not stop a decision."""
+    if not gate.accounts:
+        return
+    try:
+        folder = own_folder(outputs_folder(version.folder) / GATE)
+        for name, account in gate.accounts.items():
+            write_account(folder / f"{name}.npy", account)
+        for other in {"candidate", "champion"} - gate.accounts.keys():
+            (folder / f"{other}.npy").unlink(missing_ok=True)  # of an earlier comparison
+    except OSError as error:
+        say(f"the accounts of the comparison were not written: {error}")
+
+
+def data_hash(run: RunDir, config: RunConfig) -> str | None:
+    """The hash of a market world's bars; None for other worlds, which have no data."""
+    return last_segment(run).data_hash if is_market(config) else None
+
+
+class Watcher:
+    """Follows one study for one registry. What it has decided is in the registry's log, so that a new watcher goes on
+    where the last one ended, and promotes no trial twice."""
+
+    def __init__(
+        self,
+        study: str | Path,
+        to: str | Path,
+        options: ComparisonOptions | None = None,
+        *,
+        where: dict[str, Any] | None = None,
+        alerts: Alerts | None = None,
+        tell: Callable[[str], None] = print,
+        on_decision: Callable[[Deployment], None] = lambda decision: None,
+    ) -> None:
+        """`where` holds options of `find_candidate`. `tell` gets a line per decision, and one when the study cannot be
+        read; `on_decision` every decision."""
+        self.study, self.where, self.tell, self.on_decision = study, where or {}, tell, on_decision
+        self._stopped = threading.Event()
+        options = replace(options or ComparisonOptions(), stop=self._stopped.is_set)
+        self._registry = Registry(to)
+        self._deployer = Deployer(self._registry, options, dry_run=False, alerts=alerts or Alerts.from_environment())
+        self._told = ""
+
+    def stop(self) -> None:
+        """End `run` soon, also from a signal handler. A comparison that is going on is given up."""
+        self._stopped.set()
+
+    def run(self, every: float = EVERY) -> None:
+        """Look at the study again and again, until `stop()`."""
+        while not self._stopped.is_set():
+            try:
+                self.look()
+            except PASSING as error:
+                self._tell(f"waiting: {error}")
+            self._stopped.wait(every)
+
+    def look(self) -> Deployment | None:
+        """Look once; returns the decision, or None if there is nothing to decide."""
+        candidate = find_candidate(self.study, **self.where)
+        if candidate is None:
+            self._tell(f"waiting: no trial of {printable(self.study)} is verified yet")
+            return None
+        version = History(self._registry).promoted_trial(candidate)
+        if version is not None:
+            self._tell(f"nothing new: {candidate.name} was promoted as version {version}")
+            return None
+        decision = self._deployer.decide(candidate)
+        self._tell(f"{decision.action}: {decision.text}")
+        self.on_decision(decision)
+        return decision
+
+    def _tell(self, line: str) -> None:
+        if line != self._told:  # a study that is not there for a day is one line
+            self.tell(line)
+        self._told = line

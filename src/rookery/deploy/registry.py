@@ -13,22 +13,24 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.deploy.audit import AuditLog, Entry, plain_values
-from rookery.deploy.registered_version import Version
-from rookery.deploy.version_files import UNFINISHED, remove_version, write_version
-from rookery.errors import RegistryBusy, RegistryError, RunBusy
+from rookery.deploy.registry_files import UNFINISHED, AuditLog, Entry, plain_values, remove_version, write_version
+from rookery.errors import MissingExtra, RegistryBusy, RegistryError, RunBusy
 from rookery.files import own_folder, replace_file
 from rookery.training.storage.registry_folder import (
+    ALIASES,
     ALIASES_FILE,
     FORMAT,
     MARKER,
     VERSIONS,
     checked_version,
+    read_about,
     read_aliases,
     read_state,
     registry_name,
@@ -41,6 +43,7 @@ from rookery.training.storage.run_lock import Lock
 LOCK, AUDIT = "registry.lock", "audit.jsonl"
 WAIT_SECONDS = 30.0  # for the lock; it is never held while agents are compared
 ANY = -1
+TAG = "rookery.version"
 
 
 class Registry:
@@ -237,3 +240,72 @@ def _who() -> str:
     except (OSError, KeyError):  # a user without a name, as in a container
         user = str(os.getuid()) if hasattr(os, "getuid") else "a user"
     return f"{user}@{socket.gethostname()}, process {os.getpid()}"
+
+
+@dataclass(frozen=True)
+class Version:
+    """An immutable version. Its folder is a run's folder with one checkpoint, so that every verb takes its path."""
+
+    number: int
+    folder: Path
+
+    @property
+    def run(self) -> RunDir:
+        """The run's folder: the configuration and the one checkpoint."""
+        return RunDir(self.folder)
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """World, study, trial, data hash, code version, evaluation, when it was added, and the SHA-256 of its files."""
+        return read_about(self.folder)
+
+
+def export_to_mlflow(registry: Registry, name: str, client: Any = None) -> dict[str, str]:
+    """Add versions that MLflow's registered model `name` lacks, and set its aliases; returns MLflow's version by alias.
+    `client` is an `MlflowClient`; if omitted, one with the tracking server of MLflow's own settings. The files stay in
+    the registry: MLflow gets their address."""
+    client = client or _client()
+    known = _known_versions(client, name)
+    for version in registry.versions():
+        if version.number not in known:
+            known[version.number] = _create(client, name, version)
+    aliases = registry.aliases()
+    for alias in ALIASES:
+        if alias in aliases:
+            client.set_registered_model_alias(name, alias, known[aliases[alias]])
+        elif alias in _their_aliases(client, name):
+            client.delete_registered_model_alias(name, alias)
+    return {alias: known[number] for alias, number in aliases.items()}
+
+
+def _client() -> Any:
+    try:
+        from mlflow import MlflowClient
+    except ImportError as error:
+        raise MissingExtra(
+            f"versions are exported to MLflow, which cannot be imported ({error}): pip install mlflow"
+        ) from None
+    return MlflowClient()
+
+
+def _known_versions(client: Any, name: str) -> dict[int, str]:
+    """MLflow's versions by ours; the model is made if it does not exist."""
+    if not client.search_registered_models(filter_string=f"name='{name}'"):
+        client.create_registered_model(name)
+        return {}
+    found = client.search_model_versions(f"name='{name}'")
+    return {int(version.tags[TAG]): str(version.version) for version in found if TAG in (version.tags or {})}
+
+
+def _create(client: Any, name: str, version: Version) -> str:
+    about = version.about
+    facts = {
+        key: str(about[key]) for key in ("world", "study", "trial", "step", "data_hash") if about.get(key) is not None
+    }
+    tags = {TAG: str(version.number), **{f"rookery.{key}": value for key, value in facts.items()}}
+    made = client.create_model_version(name, version.folder.resolve().as_uri(), tags=tags)
+    return str(made.version)
+
+
+def _their_aliases(client: Any, name: str) -> dict[str, Any]:
+    return client.get_registered_model(name).aliases or {}

@@ -1,6 +1,6 @@
 """Trained agents that act with NumPy alone: in this process, or as one file for any other program.
 
-`runtime` is their code, `description` makes their description from a checkpoint, `writer` writes the file. None needs
+`runtime` is their code, `writer` makes their description from a checkpoint and writes the file. Neither needs
 torch.
 """
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rookery.standalone.description import describe
 from rookery.standalone.runtime import NumPyAgent
+from rookery.standalone.writer import describe
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent as TrainedAgent

@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rookery.deploy.serving.http_server import HttpServer
-from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
-from rookery.deploy.serving.own_hosts import OwnHosts
+from rookery.deploy.serving.http_server import HttpServer, OwnHosts, checked_token, open_socket, socket_url
 from rookery.errors import MissingExtra
 from rookery.web.run_folders import RunFolders
 from rookery.web.run_views.file_batches import FileBatches

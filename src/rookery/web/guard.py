@@ -18,7 +18,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rookery.deploy.serving.own_hosts import OwnHosts
+from rookery.deploy.serving.http_server import OwnHosts
 
 MOST_PATH_BYTES = 2048
 MOST_HEADER_BYTES = 48 << 10  # with the query, in which the ids of many runs may be

@@ -32,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds that would have been waited."""
     waited: list[float] = []
-    monkeypatch.setattr("rookery.data.feeds.retries.sleep", waited.append)
+    monkeypatch.setattr("rookery.data.feeds.feed.sleep", waited.append)
     return waited
 
 

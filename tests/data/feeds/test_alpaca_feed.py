@@ -16,7 +16,7 @@ from data.feeds.feed_server import START, FeedServer, answer, bar, drop, status
 from rookery.data.dataset import Bars
 from rookery.data.feeds.alpaca_feed import AlpacaFeed, alpaca_timeframe
 from rookery.data.feeds.download import download
-from rookery.data.feeds.pages import Series
+from rookery.data.feeds.feed import Series
 from rookery.errors import DataError
 
 BTC = Series("alpaca", "BTC/USD", 300, "us")

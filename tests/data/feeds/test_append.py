@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
 from rookery.data.features import add_features
-from rookery.data.feeds.append import joined
-from rookery.data.feeds.pages import merged
+from rookery.data.feeds.feed import merged
+from rookery.data.feeds.update import joined
 
 FIVE = 300
 

@@ -18,8 +18,8 @@ from rookery.data.dataset import Bars
 from rookery.data.feeds import ccxt_feed
 from rookery.data.feeds.ccxt_feed import CcxtFeed
 from rookery.data.feeds.download import download
+from rookery.data.feeds.feed import Series
 from rookery.data.feeds.fetch import Download, fetch
-from rookery.data.feeds.pages import Series
 from rookery.data.feeds.update import update
 from rookery.data.storage import read, write
 from rookery.errors import DataError

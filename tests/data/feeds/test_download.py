@@ -14,10 +14,9 @@ import pytest
 from data.feeds.feed_server import START, FeedServer, bar, status
 from rookery.data.dataset import Bars
 from rookery.data.feeds.alpaca_feed import AlpacaFeed
-from rookery.data.feeds.cache import ADJUSTED_SECONDS, ChunkCache
-from rookery.data.feeds.download import download
+from rookery.data.feeds.download import ADJUSTED_SECONDS, ChunkCache, download
+from rookery.data.feeds.feed import Series, rows_from
 from rookery.data.feeds.fetch import opened_feed
-from rookery.data.feeds.pages import Series, rows_from
 from rookery.errors import DataError, MissingExtra
 
 FIVE = 300
@@ -51,7 +50,7 @@ def test_an_interrupted_download_continues_where_it_stopped(
 
     btc.faults = [None] * 6 + [status(500)] * 5
     if how == "interrupt":
-        monkeypatch.setattr("rookery.data.feeds.retries.sleep", interrupt)
+        monkeypatch.setattr("rookery.data.feeds.feed.sleep", interrupt)
     with pytest.raises(DataError if how == "server" else KeyboardInterrupt):
         fetched()
     btc.requests.clear()
@@ -156,7 +155,7 @@ def test_adjusted_prices_are_kept_for_half_a_day(monkeypatch: pytest.MonkeyPatch
     ChunkCache(ADJUSTED).store(START, START + 3000, rows(START, 10), time.time())
     assert ChunkCache(ADJUSTED).find(START) is not None
     later = time.time() + ADJUSTED_SECONDS + 60
-    monkeypatch.setattr("rookery.data.feeds.cache.time.time", lambda: later)
+    monkeypatch.setattr("rookery.data.feeds.download.time.time", lambda: later)
     assert ChunkCache(ADJUSTED).find(START) is None
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rookery.cli.main import main
-from rookery.data.feeds.reimport import import_entry
 from rookery.data.feeds.update import update
+from rookery.data.open_data import import_entry
 from rookery.data.storage import read, write
 from rookery.errors import DataError
 

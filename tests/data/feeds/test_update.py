@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from data.feeds.feed_server import START, FeedServer, bar, status
+from rookery.data import storage as folder_lock_module
 from rookery.data.dataset import Dataset
 from rookery.data.features import add_features
-from rookery.data.feeds import folder_lock as folder_lock_module
 from rookery.data.feeds.fetch import Download, fetch
-from rookery.data.feeds.folder_lock import folder_lock
 from rookery.data.feeds.update import update
-from rookery.data.storage import read, write
+from rookery.data.storage import folder_lock, read, write
 from rookery.errors import DataError
 
 FIVE = 300

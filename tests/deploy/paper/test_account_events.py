@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.deploy.paper.account_events import AccountEvents
+from rookery.deploy.paper.account_files import AccountEvents
 
 
 def test_bars_and_alerts_are_appended(tmp_path: Path) -> None:

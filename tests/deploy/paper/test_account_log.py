@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.deploy.paper.account_log import AccountLog, read_log
+from rookery.deploy.paper.account_files import AccountLog, read_log
 from rookery.errors import FileError
 
 

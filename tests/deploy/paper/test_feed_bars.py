@@ -12,8 +12,8 @@ import pytest
 from data.feeds.conftest import KEY, SECRET
 from data.feeds.feed_server import FeedServer, bar, status
 from deploy.paper.trading import bars, bars_of, crypto_run, parity, stored
-from rookery.deploy.paper.account_folder import AccountFolder
-from rookery.deploy.paper.kill_limits import KillLimits
+from rookery.deploy.paper.account_files import AccountFolder
+from rookery.deploy.paper.bar_sources import KillLimits
 from rookery.deploy.paper.paper import PaperOptions, paper
 from rookery.errors import KillSwitch, LiveAccount
 
@@ -27,8 +27,8 @@ class Market:
     def __init__(self, server: FeedServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.server = float(NOW + 10), server
         self.on_sleep: list[Callable[[], None]] = []
-        for place in ("rookery.data.feeds.pages.time", "rookery.deploy.paper.feed_bars.time",
-                      "rookery.deploy.paper.kill_limits.time", "rookery.deploy.paper.account_events.time"):  # fmt: skip
+        for place in ("rookery.data.feeds.feed.time", "rookery.deploy.paper.bar_sources.time",
+                      "rookery.deploy.paper.bar_sources.time", "rookery.deploy.paper.account_files.time"):  # fmt: skip
             monkeypatch.setattr(place, self)
         self.tick()
 
@@ -57,8 +57,8 @@ def market(monkeypatch: pytest.MonkeyPatch) -> Iterator[Market]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     for name in ("APCA_API_KEY_ID", "APCA_API_SECRET_KEY", "ALPACA_API_KEY", "ALPACA_SECRET_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("rookery.data.feeds.retries.sleep", lambda seconds: None)
-    monkeypatch.setattr("rookery.data.feeds.cache.cache_folder", lambda name: None)
+    monkeypatch.setattr("rookery.data.feeds.feed.sleep", lambda seconds: None)
+    monkeypatch.setattr("rookery.data.feeds.download.cache_folder", lambda name: None)
     yield Market(served, monkeypatch)
     served.close()
 

@@ -10,10 +10,8 @@ import pytest
 
 from deploy.paper.trading import FREE, bars, bars_of, crypto_run, parity, stored, trade
 from rookery.deploy.paper.account import Account
-from rookery.deploy.paper.account_folder import SHADOW, AccountFolder
-from rookery.deploy.paper.account_log import Line
+from rookery.deploy.paper.account_files import SHADOW, AccountFolder, Line, read_status
 from rookery.deploy.paper.paper import PaperOptions, paper
-from rookery.deploy.paper.paper_status import read_status
 from rookery.deploy.paper.parity import check_parity
 from rookery.deploy.paper.traded_agents import challenger_of, open_agents
 from rookery.deploy.registry import Registry

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from rookery.data.feeds.fetch import parse_time
-from rookery.deploy.paper.file_bars import parse_speed
-from rookery.deploy.paper.kill_limits import KillLimits, open_seconds
-from rookery.deploy.paper.live_accounts import refuse_live
+from rookery.deploy.paper.bar_sources import KillLimits, open_seconds, parse_speed
+from rookery.deploy.paper.paper import refuse_live
 from rookery.errors import KillSwitch, LiveAccount, OptionError
 
 FRIDAY, SUNDAY = (parse_time(text, "") for text in ("2024-06-07T20:00", "2024-06-09T23:00"))

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from deploy.paper.trading import COINS, PAIRS, bars, bars_of, crypto_run, forex_run, parity, stored, trade
-from rookery.deploy.paper import account_log
-from rookery.deploy.paper.account_folder import AccountFolder
-from rookery.deploy.paper.account_log import Line
-from rookery.deploy.paper.kill_limits import KillLimits
-from rookery.deploy.paper.paper_status import read_status
+from rookery.deploy.paper import account_files
+from rookery.deploy.paper.account_files import AccountFolder, Line, read_status
+from rookery.deploy.paper.bar_sources import KillLimits
 from rookery.errors import DataError, FileError, KillSwitch, OptionError, RunBusy
 from rookery.training.storage.run_dir import RunDir
 
@@ -86,7 +84,7 @@ def test_parity_names_the_first_difference(uninterrupted: Path, run: RunDir, tmp
         changed = json.loads(json.dumps(lines))
         change(changed[filled])
         (tmp_path / "log.jsonl").unlink(missing_ok=True)
-        log = account_log.AccountLog(tmp_path / "log.jsonl")
+        log = account_files.AccountLog(tmp_path / "log.jsonl")
         for line in changed:
             log.append({name: value for name, value in line.items() if name not in ("seq", "sum")})
         log.close()
@@ -108,7 +106,7 @@ def test_torn_anywhere(
 ) -> None:
     """A process that dies in the middle of a write, or before or after it, changes nothing."""
     draw = random.Random(4)
-    whole = account_log.append_record
+    whole = account_files.append_record
 
     def dies(file: Any, record: bytes) -> None:
         if draw.random() < 0.15:
@@ -116,7 +114,7 @@ def test_torn_anywhere(
             raise InterruptedError
         whole(file, record)
 
-    monkeypatch.setattr(account_log, "append_record", dies)
+    monkeypatch.setattr(account_files, "append_record", dies)
     deaths = 0
     for _ in range(100):
         try:

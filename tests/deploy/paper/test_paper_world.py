@@ -13,9 +13,14 @@ from deploy.paper.trading import PAIRS, bars, crypto_run, forex_run, stored
 from rookery.config import build_config
 from rookery.data.dataset import Dataset
 from rookery.deploy.paper.book import Book
-from rookery.deploy.paper.first_bar import first_bar
-from rookery.deploy.paper.market_form import MarketForm, form_of, last_training_time, training_world
-from rookery.deploy.paper.paper_world import PaperWorld
+from rookery.deploy.paper.paper_world import (
+    MarketForm,
+    PaperWorld,
+    first_bar,
+    form_of,
+    last_training_time,
+    training_world,
+)
 from rookery.errors import DataError, WorldError
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds.market.crypto import Crypto, CryptoWeights

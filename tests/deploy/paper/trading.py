@@ -10,9 +10,8 @@ import numpy as np
 
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.storage import write
-from rookery.deploy.paper.account_folder import AccountFolder
-from rookery.deploy.paper.account_log import Line
-from rookery.deploy.paper.kill_limits import KillLimits
+from rookery.deploy.paper.account_files import AccountFolder, Line
+from rookery.deploy.paper.bar_sources import KillLimits
 from rookery.deploy.paper.paper import PaperOptions, paper
 from rookery.deploy.paper.parity import Parity, check_parity
 from rookery.deploy.paper.traded_agents import open_agents

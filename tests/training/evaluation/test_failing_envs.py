@@ -8,7 +8,7 @@ import pytest
 
 import rookery
 from rookery.cli.main import main
-from rookery.deploy.gates.evaluation import evaluation_gate
+from rookery.deploy.gates import evaluation_gate
 from rookery.training.evaluation.evaluate_run import evaluate_run
 from rookery.training.storage.run_dir import RunDir
 from training import moody

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from rookery.deploy.paper.account_log import MARK, checksum
+from rookery.deploy.paper.account_files import MARK, checksum
 from web.run_views.recorded import client_of
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded_markets"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from rookery.deploy.paper.account_events import AccountEvents
+from rookery.deploy.paper.account_files import AccountEvents
 from rookery.training.storage.run_lock import Lock
 from web.markets.recorded_market import COINS
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.deploy.paper.account_folder import AccountFolder
-from rookery.deploy.paper.paper_status import read_status
+from rookery.deploy.paper.account_files import AccountFolder, read_status
 from rookery.web.market_views import paper_log
 from rookery.web.market_views.paper_details import paper_details
 from rookery.web.market_views.paper_log import PaperLog

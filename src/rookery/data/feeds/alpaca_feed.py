@@ -16,10 +16,17 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from rookery.console import printable, say
-from rookery.data.feeds.keys import Keys, keys_from_environment
-from rookery.data.feeds.pages import Clock, Page, Series, rows_from
-from rookery.data.feeds.retries import TemporaryFailure, error_of_answer
-from rookery.data.timeframes import timeframe_name
+from rookery.data.calendars import timeframe_name
+from rookery.data.feeds.feed import (
+    Clock,
+    Keys,
+    Page,
+    Series,
+    TemporaryFailure,
+    error_of_answer,
+    keys_from_environment,
+    rows_from,
+)
 from rookery.errors import DataError, MissingExtra
 
 ADDRESS = "https://data.alpaca.markets"

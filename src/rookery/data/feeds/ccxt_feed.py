@@ -9,10 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from rookery.data.feeds.keys import keys_from_environment
-from rookery.data.feeds.pages import Clock, Page, Series, rows_from
-from rookery.data.feeds.retries import BUSY, FAILING, TemporaryFailure, error_of_answer, with_retries
-from rookery.data.timeframes import timeframe_name, timeframe_seconds
+from rookery.data.calendars import timeframe_name, timeframe_seconds
+from rookery.data.feeds.feed import (
+    BUSY,
+    FAILING,
+    Clock,
+    Page,
+    Series,
+    TemporaryFailure,
+    error_of_answer,
+    keys_from_environment,
+    rows_from,
+    with_retries,
+)
 from rookery.errors import DataError, MissingExtra
 
 USUAL_PAGE_BARS = 500  # of an exchange that does not say how many it sends

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from rookery.console import printable, say
+from rookery.data.calendars import sessions, timeframe_name, timeframe_seconds
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.feeds.alpaca_feed import AlpacaFeed, is_pair
 from rookery.data.feeds.ccxt_feed import CcxtFeed
 from rookery.data.feeds.download import Progress, download, no_progress
-from rookery.data.feeds.pages import Feed, Series
-from rookery.data.gaps import sessions
-from rookery.data.timeframes import timeframe_name
+from rookery.data.feeds.feed import Feed, Series
 from rookery.errors import DataError
 
 DAY = 86_400
@@ -142,17 +141,8 @@ def download_of(history: Sequence[Mapping[str, Any]], symbol: str) -> Download |
         source, symbols = str(entry.get("source")), entry.get("symbols")
         if (source == "alpaca" or source.startswith(CCXT)) and isinstance(symbols, list) and symbol in symbols:
             texts = {name: str(entry[name]) for name in ("feed", "adjustment", "hours") if name in entry}
-            return Download(source, (symbol,), parse_timeframe(str(entry.get("timeframe"))), **texts)
+            return Download(source, (symbol,), timeframe_seconds(str(entry.get("timeframe"))), **texts)
     return None
-
-
-def parse_timeframe(text: str) -> int:
-    """Seconds of a timeframe. A capital M is a month in ccxt and pandas, and no bar of a fixed length."""
-    from rookery.data.timeframes import timeframe_seconds
-
-    if text.strip().endswith("M"):
-        raise DataError(f"{text!r} may mean months, which have no fixed length: 1m is a minute, 1w a week")
-    return timeframe_seconds(text)
 
 
 def parse_time(text: str, name: str) -> int:

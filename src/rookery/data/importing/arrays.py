@@ -9,10 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rookery.console import printable
+from rookery.data.bar_files import kind_of, object_array_message
 from rookery.data.dataset import BAR_COLUMNS, PRICES, Bars
-from rookery.data.importing.file_kinds import kind_of, object_array_message
-from rookery.data.importing.import_options import ImportOptions
-from rookery.data.importing.source_table import Imported, SourceTable
+from rookery.data.importing.sources import Imported, ImportOptions, SourceTable
 from rookery.data.importing.times import seconds
 from rookery.errors import DataError
 from rookery.extras import load_polars

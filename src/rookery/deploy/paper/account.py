@@ -13,13 +13,20 @@ from typing import Any, Literal
 import numpy as np
 
 from rookery.data.dataset import Dataset
-from rookery.deploy.paper.account_log import AccountLog, Line
-from rookery.deploy.paper.account_state import AccountSegment, AccountState, action_array, new_player, plain_action
+from rookery.deploy.paper.account_files import AccountLog, Line
 from rookery.deploy.paper.book import Book
-from rookery.deploy.paper.market_form import MarketForm, form_of
-from rookery.deploy.paper.paper_world import PaperWorld, rules_of
-from rookery.deploy.paper.succession import Succession, rules
-from rookery.deploy.paper.traded_agents import TradedAgent, TradedAgents
+from rookery.deploy.paper.paper_world import MarketForm, PaperWorld, form_of, rules_of
+from rookery.deploy.paper.traded_agents import (
+    AccountSegment,
+    AccountState,
+    Succession,
+    TradedAgent,
+    TradedAgents,
+    action_array,
+    new_player,
+    plain_action,
+    rules,
+)
 from rookery.errors import DataError, KillSwitch
 from rookery.training.backtest.recording import check_spaces
 

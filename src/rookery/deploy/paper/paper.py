@@ -1,12 +1,14 @@
-"""`rookery paper`: the champion on bars as they come."""
+"""`rookery paper`: the champion on bars as they come. Real money is refused before a key is read."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rookery.config import RunConfig
 from rookery.console import printable, say
@@ -14,22 +16,30 @@ from rookery.data.dataset import Dataset
 from rookery.data.feeds.fetch import CCXT, Download, time_name
 from rookery.data.open_data import open_data
 from rookery.deploy.paper.account import Account, Handover
-from rookery.deploy.paper.account_events import AccountEvents
-from rookery.deploy.paper.account_folder import SHADOW, AccountFolder
-from rookery.deploy.paper.account_log import Line
-from rookery.deploy.paper.arrived_bars import Arrival, BarSource, all_times, bars_at, last_time
-from rookery.deploy.paper.feed_bars import FeedBars
-from rookery.deploy.paper.file_bars import FileBars, parse_speed
-from rookery.deploy.paper.first_bar import first_bar, first_decision
-from rookery.deploy.paper.kill_limits import KillLimits
-from rookery.deploy.paper.live_accounts import refuse_live
-from rookery.deploy.paper.market_form import MarketForm, form_of
+from rookery.deploy.paper.account_files import SHADOW, AccountEvents, AccountFolder, Line
+from rookery.deploy.paper.bar_sources import (
+    Arrival,
+    BarSource,
+    FeedBars,
+    FileBars,
+    KillLimits,
+    all_times,
+    bars_at,
+    last_time,
+    parse_speed,
+)
+from rookery.deploy.paper.paper_world import MarketForm, first_bar, first_decision, form_of
 from rookery.deploy.paper.traded_agents import TradedAgents, challenger_of, first_number, open_agents
-from rookery.errors import DataError, KillSwitch, OptionError, RookeryError
+from rookery.errors import DataError, KillSwitch, LiveAccount, OptionError, RookeryError
 from rookery.monitor.alerts import Alerts
 
 HISTORY = 600  # bars that are fetched before the first one, for features
 OnLine = Callable[[Account, Line], None]
+PAPER_HOSTS = ("paper-api.alpaca.markets", "data.alpaca.markets", "127.0.0.1", "localhost", "::1")
+ADDRESSES = ("APCA_API_BASE_URL", "ALPACA_BASE_URL", "ALPACA_API_BASE_URL", "APCA_API_DATA_URL")
+KEYS = ("APCA_API_KEY_ID", "ALPACA_API_KEY")
+LIVE_KEY = "AK"  # keys of Alpaca's live accounts begin with it, those of paper accounts with PK
+REMEDY = "rookery trades on paper only"
 
 
 @dataclass(frozen=True)
@@ -273,3 +283,25 @@ def _form_of_account(folder: AccountFolder) -> MarketForm | None:
 
 def _nothing(account: Account, line: Line) -> None:
     """Show nothing."""
+
+
+def refuse_live(data: str) -> None:
+    """Refuse a live endpoint in `--data` or in the environment, and the key of a live account."""
+    _refuse_address("--data", data if "://" in data else "")
+    if data.lower().startswith(("alpaca", "ccxt")) and "live" in data.lower().replace(":", "-").split("-"):
+        raise LiveAccount(f"--data {printable(data)} names a live account: {REMEDY}; --data alpaca has bars")
+    if not data.lower().startswith("alpaca"):
+        return
+    for name in ADDRESSES:
+        _refuse_address(name, os.environ.get(name, ""))
+    for name in KEYS:
+        if os.environ.get(name, "").strip().startswith(LIVE_KEY):
+            raise LiveAccount(f"{name} holds the key of a live account (it begins with {LIVE_KEY}): {REMEDY}; take the "
+                              "keys of the paper account, which begin with PK")  # fmt: skip
+
+
+def _refuse_address(name: str, address: str) -> None:
+    host = (urlsplit(address if "://" in address else f"https://{address}").hostname or "") if address else ""
+    if host.endswith("alpaca.markets") and host not in PAPER_HOSTS:
+        raise LiveAccount(f"{name} names {printable(host)}, the endpoint of live accounts: {REMEDY}; the paper "
+                          "endpoint is https://paper-api.alpaca.markets")  # fmt: skip

@@ -15,11 +15,9 @@ from gymnasium import spaces
 
 from rookery.data.dataset import Dataset
 from rookery.data.feeds.fetch import time_name
-from rookery.deploy.paper.account_folder import AccountFolder
-from rookery.deploy.paper.account_log import Line
+from rookery.deploy.paper.account_files import AccountFolder, Line
 from rookery.deploy.paper.book import CLOSING
-from rookery.deploy.paper.market_form import MarketForm
-from rookery.deploy.paper.paper_world import PaperWorld
+from rookery.deploy.paper.paper_world import MarketForm, PaperWorld
 from rookery.deploy.paper.traded_agents import TradedAgent, TradedAgents
 from rookery.training.backtest.recording import MarketView, play_windows
 from rookery.training.backtest.records import WindowRecord

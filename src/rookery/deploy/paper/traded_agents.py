@@ -1,20 +1,76 @@
-"""Where the agents of an account come from: an alias of a registry, or one run."""
+"""Who trades in an account: the agents of a registry's alias, or of one run; who takes over, and the state of the
+account meanwhile."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from rookery.config import RunConfig
 from rookery.console import printable
+from rookery.data.dataset import Dataset
+from rookery.deploy.paper.book import Book
+from rookery.deploy.paper.paper_world import MarketForm, PaperWorld, first_decision, form_of, rules_of
 from rookery.deploy.registry import Registry
-from rookery.errors import OptionError, RegistryError
+from rookery.errors import DataError, OptionError, RegistryError, RookeryError
 from rookery.learners.agent import Agent
+from rookery.training.backtest.recording import check_spaces
 from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.players.agents import AgentPlayer
 from rookery.training.storage.load_agent import holds_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name
 from rookery.training.storage.run_dir import RunDir
+
+
+class Succession:
+    """Looks for the agent that should take over. `refused` says which versions cannot, and why."""
+
+    def __init__(self, agents: TradedAgents) -> None:
+        self._agents = agents
+        self.refused: dict[int, str] = {}
+        self._loaded: TradedAgent | None = None
+
+    def agent(self, number: int) -> TradedAgent:
+        """An agent by its number."""
+        if self._loaded is None or self._loaded.number != number:
+            self._loaded = self._agents.load(number)
+        return self._loaded
+
+    def wanted(self, segment: AccountSegment | None, dataset: Dataset, time: int) -> TradedAgent | None:
+        """The agent that should take over at this time; None if there is none, or none that can."""
+        number = self._agents.current()
+        if number is None or number in self.refused or (segment is not None and number == segment.traded.number):
+            return None
+        if segment is None or (self._loaded is not None and self._loaded.number == number):
+            return self.agent(number)
+        try:
+            loaded = self.agent(number)
+            _check_form(form_of(loaded.config), segment.world.form)
+            if first_decision(loaded.config, form_of(loaded.config), dataset) > time:
+                raise DataError("the account has too few bars for its features")
+            rules(loaded, dataset)
+        except RookeryError as error:
+            self.refused[number], self._loaded = str(error), None
+        return self._loaded
+
+
+def rules(traded: TradedAgent, dataset: Dataset) -> tuple[Any, ...]:
+    """What an agent must have in common with another to take over its account as it is."""
+    world = PaperWorld(traded.config, form_of(traded.config))
+    made = world.build(dataset)
+    check_spaces(traded.config.world, made, traded.agent)
+    return rules_of(made, world.form)
+
+
+def _check_form(form: MarketForm, mine: MarketForm) -> None:
+    if (form.symbols, form.timeframe) != (mine.symbols, mine.timeframe):
+        raise OptionError(
+            f"it trades {', '.join(form.symbols)} on bars of {form.timeframe} s, and the account "
+            f"{', '.join(mine.symbols)} on bars of {mine.timeframe} s: begin another account with --account"
+        )
 
 
 @dataclass(frozen=True)
@@ -106,3 +162,54 @@ def _loaded(number: int, folder: Path, best: bool, trust: bool) -> TradedAgent:
     trained = open_run(folder, folder.parent, best, trust=trust)
     trained.check_code()
     return TradedAgent(number, trained.config, trained.agent)
+
+
+@dataclass
+class AccountSegment:
+    """A stretch of the account in one world. Another agent for the same rules continues it."""
+
+    traded: TradedAgent
+    world: PaperWorld
+    books: list[Book]
+    rules: tuple[Any, ...]
+    player: AgentPlayer
+    balances: list[float]
+
+
+@dataclass
+class AccountState:
+    """What the lines say, beside the books."""
+
+    time: int = 0
+    peak: float = 0.0
+    equities: list[float] = field(default_factory=list)
+    actions: list[Any] = field(default_factory=list)
+    orders: dict[str, str] = field(default_factory=dict)  # symbol -> id of the order that waits for the next bar
+    closing: dict[str, Any] | None = None
+    killed: dict[str, Any] | None = None
+    bars: int = 0
+
+    @property
+    def equity(self) -> float:
+        return float(sum(self.equities))
+
+    @property
+    def drawdown(self) -> float:
+        return 1.0 - self.equity / self.peak if self.peak > 0 else 0.0
+
+
+def new_player(traded: TradedAgent, books: int) -> AgentPlayer:
+    """An agent that acts for so many books, without memory of earlier bars."""
+    player = AgentPlayer(traded.agent, "agent", deterministic=True, copy=False)
+    player.begin(np.arange(books), [0] * books)
+    return player
+
+
+def plain_action(action: Any) -> Any:
+    """An action as JSON holds it; a float32 becomes the float64 of the same value."""
+    return action.tolist() if isinstance(action, (np.ndarray, np.generic)) else action
+
+
+def action_array(action: Any) -> Any:
+    """The action of a line, as the kernel takes it."""
+    return np.array(action, np.float32) if isinstance(action, list) else action

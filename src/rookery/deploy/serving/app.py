@@ -17,10 +17,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rookery.console import say
-from rookery.deploy.serving.batching import Batcher, QueueFull
-from rookery.deploy.serving.http_bodies import UnknownBody, read_request, write_answer
-from rookery.deploy.serving.own_hosts import OwnHosts
-from rookery.deploy.serving.swap import ChampionWatch
+from rookery.deploy.serving.act_request import UnknownBody, read_request, write_answer
+from rookery.deploy.serving.champion_watch import ChampionWatch
+from rookery.deploy.serving.http_server import OwnHosts
+from rookery.deploy.serving.served_agent import Batcher, QueueFull
 from rookery.errors import OptionError, SpaceError
 from rookery.version import __version__
 

@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rookery.deploy.serving.batching import MOST_WAITING, Batcher
-from rookery.deploy.serving.http_server import HttpServer
-from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
-from rookery.deploy.serving.own_hosts import OwnHosts
-from rookery.deploy.serving.swap import ChampionWatch
-from rookery.deploy.serving.version_source import find_source
+from rookery.deploy.serving.champion_watch import ChampionWatch, find_source
+from rookery.deploy.serving.http_server import HttpServer, OwnHosts, checked_token, open_socket, socket_url
+from rookery.deploy.serving.served_agent import MOST_WAITING, Batcher
 from rookery.errors import MissingExtra
 
 TOKEN = "ROOKERY_SERVE_TOKEN"  # noqa: S105 - the variable's name

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.data.timeframes import timeframe_name
+from rookery.data.calendars import timeframe_name
 from rookery.errors import OptionError
 from rookery.performance.ratios import (
     annual_return,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.data.timeframes import timeframe_name
+from rookery.data.calendars import timeframe_name
 from rookery.performance.bootstrap import LEAST, ConfidenceInterval, bootstrap_intervals, sharpe_difference
 from rookery.performance.ratios import drawdowns, hit_rate, sharpe, sortino, total_return
 from rookery.training.backtest.figures import (

@@ -17,9 +17,7 @@ from rookery.engine.wrapping import size_of
 from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent
-from rookery.standalone.description import describe
-from rookery.standalone.subprocess_check import CALLS, answers
-from rookery.standalone.writer import standalone_text
+from rookery.standalone.writer import CALLS, answers, describe, standalone_text
 from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.export.agent_card import (
     PolicyModule,

@@ -4,7 +4,7 @@
     DIR/aliases.json          the numbers of champion, challenger and previous; replaced by rename, never written into
     DIR/versions/000012/      a run's folder with one checkpoint, and `version.json` with the SHA-256 of every file
     DIR/outputs/000012/       videos and reports about that version, as the version itself never changes
-    DIR/audit.jsonl           every change, see `rookery.deploy.audit`
+    DIR/audit.jsonl           every change, see `rookery.deploy.registry_files`
 
 An agent in it is named `registry:DIR@champion`, `registry:DIR@12`, or `registry:DIR`, which is the champion.
 """

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.data.gaps import gap_rows
-from rookery.deploy.paper.account_events import NAME as EVENTS
+from rookery.data.calendars import gap_rows
+from rookery.deploy.paper.account_files import NAME as EVENTS
 from rookery.errors import RookeryError
 from rookery.files import open_plain
 from rookery.training.backtest.records import COSTS

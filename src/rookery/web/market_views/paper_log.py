@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
-from rookery.deploy.paper.account_log import MARK, checksum
+from rookery.deploy.paper.account_files import MARK, checksum
 from rookery.files import open_plain
 from rookery.training.backtest.records import COSTS
 from rookery.web.market_views.account_curves import PRICES, AccountCurves

@@ -15,17 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rookery.data.anytrading import NAME as ANYTRADING
-from rookery.data.anytrading import anytrading_bars, anytrading_file
+from rookery.data.calendars import segments, timeframe_name
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import add_features
-from rookery.data.gaps import segments
-from rookery.data.open_data import open_data
+from rookery.data.open_data import NAME as ANYTRADING
+from rookery.data.open_data import anytrading_bars, anytrading_file, open_data
 from rookery.data.shared_tables import shared
 from rookery.data.splits import holdout
 from rookery.data.storage import fingerprint
 from rookery.data.synth import shipped
-from rookery.data.timeframes import timeframe_name
 from rookery.errors import DataError, OptionError
 
 COST_COLUMNS = ("spread", "funding")

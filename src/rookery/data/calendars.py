@@ -1,7 +1,8 @@
-"""Gaps in bars: which are missing although the market was open."""
+"""Timeframes, when markets are open, and gaps: which bars are missing although the market was open."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ HOLIDAYS = ("12-25", "01-01")
 EVENING = 4 * 3600  # before a holiday, as on Fridays: from 20:00
 YEAR_1, YEAR_9999 = (int(np.datetime64(f"{year}-01-02", "s").astype(np.int64)) for year in ("0001", "9998"))
 NO_CLOSURES = np.empty((0, 2), np.int64)
+SECONDS = {"s": 1, "m": 60, "min": 60, "t": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def segments(times: np.ndarray, timeframe: int, calendar: str = "24/7") -> np.ndarray:
@@ -129,3 +131,31 @@ def _sessions_of_years(calendar: str, first: int, last: int) -> tuple[np.ndarray
         raise DataError(f"the calendar {calendar!r} has no sessions from {first} to {last}: {error}") from None
     has_break = starts > np.iinfo(np.int64).min  # the minimum stands for "none"
     return opens, closes, np.stack([starts, ends], axis=1)[has_break] // 10**9
+
+
+def timeframe_seconds(timeframe: str | int) -> int:
+    """The length of a bar in seconds, from a text such as "5m", "1h", "1d", "15min", or a number of seconds.
+
+    >>> timeframe_seconds("5m"), timeframe_seconds("1H"), timeframe_seconds("1Day"), timeframe_seconds(60)
+    (300, 3600, 86400, 60)
+    """
+    if isinstance(timeframe, int) and not isinstance(timeframe, bool) and timeframe > 0:
+        return timeframe
+    if re.fullmatch(r"\d*\s*M", str(timeframe).strip()):  # a month elsewhere, and no number of seconds
+        raise DataError(f"{timeframe!r} is no timeframe: months differ in length; 1m is a minute, and 30d are 30 days")
+    found = re.fullmatch(r"(\d*)\s*(s|m|min|t|h|d|w)(?:ec|econd|inute|our|ay|eek)?s?", str(timeframe).strip().lower())
+    if found is None or found[1] == "0":
+        raise DataError(f"{timeframe!r} is no timeframe: give a number and a unit, such as 1m, 5m, 1h, 4h or 1d")
+    return int(found[1] or 1) * SECONDS[found[2]]
+
+
+def timeframe_name(seconds: int) -> str:
+    """The shortest text for a timeframe.
+
+    >>> timeframe_name(300), timeframe_name(3600), timeframe_name(604_800), timeframe_name(90)
+    ('5m', '1h', '1w', '90s')
+    """
+    for unit in ("w", "d", "h", "m"):
+        if seconds % SECONDS[unit] == 0:
+            return f"{seconds // SECONDS[unit]}{unit}"
+    return f"{seconds}s"

@@ -1,1 +1,0 @@
-"""What decides whether a challenger may replace the champion: one module per kind of world."""
