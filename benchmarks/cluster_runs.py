@@ -190,7 +190,7 @@ def two_nodes(**settings: Any) -> Iterator[Any]:
     """A cluster of two nodes on this machine, with the health checks of rookery; `settings` are further ones."""
     from ray.cluster_utils import Cluster
 
-    from rookery.cluster.ray_transport import HEALTH
+    from rookery.cluster.ray_start import HEALTH
 
     head = {"num_cpus": 1, "include_dashboard": False, "_system_config": {**HEALTH, **settings}}
     cluster = Cluster(initialize_head=True, head_node_args=head)

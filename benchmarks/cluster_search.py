@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from engine_rows import Row
 from report import parser_for, report
-from rookery.cluster.ray_transport import HEALTH, load_ray
+from rookery.cluster.ray_search import TrialSupervisor
+from rookery.cluster.ray_start import HEALTH, load_ray
 from rookery.cluster.trial_runner import SharedMark
-from rookery.cluster.trial_supervisor import TrialSupervisor
 from rookery.config import build_config
 from rookery.studies.search_study import run_search
 from rookery.studies.storage.study_view import open_study

@@ -39,7 +39,7 @@ BUSY = Load("Slow", 8, workers=2)
 def measure_link(payload: int = 32 << 20) -> tuple[float, float]:
     """Seconds of a call without data, and bytes a second through the object store of this machine."""
     from rookery.cluster.ray_doctor import NodeProbe, clock_offset, rate_of, send_to
-    from rookery.cluster.ray_transport import load_ray, open_ray
+    from rookery.cluster.ray_start import load_ray, open_ray
 
     with open_ray(None):
         ray = load_ray()

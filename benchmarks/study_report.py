@@ -19,8 +19,7 @@ from typing import Any
 import optuna
 from optuna.distributions import FloatDistribution, distribution_to_json
 
-from rookery.studies.report.report import Reporter
-from rookery.studies.report.report_json import report_json
+from rookery.studies.report.report import Reporter, report_json
 from rookery.studies.storage.study_view import StudyReader
 
 PARAMETERS = 8

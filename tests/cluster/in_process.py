@@ -12,10 +12,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from rookery.cluster.collector_actor import CollectorActor
-from rookery.cluster.own_collector import OwnCall, OwnCollector
-from rookery.cluster.packed_calls import HELPERS
-from rookery.cluster.transport import CollectorLost
+from rookery.cluster.collector_actor import CollectorActor, OwnCall, OwnCollector
+from rookery.cluster.transport import HELPERS, CollectorLost
 
 
 class Helper:
@@ -155,5 +153,5 @@ def use(transport: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:
     def opened(address: str | None) -> Iterator[InProcess]:
         yield transport
 
-    monkeypatch.setattr("rookery.cluster.ray_envs.open_ray", opened)
+    monkeypatch.setattr("rookery.cluster.remote_envs.open_ray", opened)
     return transport

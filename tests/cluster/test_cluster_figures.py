@@ -11,7 +11,7 @@ import pytest
 
 from cluster.in_process import InProcess, use
 from cluster.test_same_numbers import run
-from rookery.cluster.cluster_figures import ClusterFigures
+from rookery.cluster.remote_envs import ClusterFigures
 
 
 def figures(collectors: int, clock: list[float]) -> ClusterFigures:

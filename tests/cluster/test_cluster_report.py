@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from rookery.cluster.cluster_report import NodeReport, advice, bottleneck, print_report, problems, report_json
 from rookery.cluster.node_facts import NodeFacts
-from rookery.cluster.ray_doctor import clock_offset, examine_cluster
+from rookery.cluster.ray_doctor import (
+    NodeReport,
+    advice,
+    bottleneck,
+    clock_offset,
+    examine_cluster,
+    print_report,
+    problems,
+    report_json,
+)
 
 HERE = NodeFacts("head", {"rookery": "1.0", "Python": "3.11"}, {})
 MIB = 1 << 20

@@ -15,7 +15,7 @@ from cluster.in_process import InProcess, use
 from cluster.test_same_numbers import run
 from cluster.test_several_learners import SHORT, run_learners, trained
 from learners.distributed.test_data_parallel_ppo import assert_close
-from rookery.cluster.learner_gpus import free_gpu
+from rookery.cluster.helper_learners import free_gpu
 from rookery.cluster.ray_transport import RayTransport
 from rookery.errors import ConfigError, RunError
 from rookery.learners.execution import nccl_ranks

@@ -11,7 +11,7 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from cluster.test_async_steps import run as run_off_policy
-from rookery.cluster import node_follower
+from rookery.cluster import remote_envs
 from rookery.cluster.collector_actor import CollectorActor
 from rookery.training.run.callbacks import Result
 from training.runs import notes, small
@@ -35,8 +35,8 @@ class Changing(InProcess):
 @pytest.fixture(autouse=True)
 def look_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before every rollout, and without patience."""
-    monkeypatch.setattr(node_follower, "CHECK_SECONDS", 0.0)
-    monkeypatch.setattr(node_follower, "LEAVE_SECONDS", 0.0)
+    monkeypatch.setattr(remote_envs, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(remote_envs, "LEAVE_SECONDS", 0.0)
 
 
 def run(folder: Path, **options: Any) -> Result:

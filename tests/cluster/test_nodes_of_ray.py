@@ -12,7 +12,8 @@ import pytest
 from cluster.test_same_numbers import run
 from cluster.test_several_learners import SHORT, run_learners, trained
 from learners.distributed.test_data_parallel_ppo import assert_close
-from rookery.cluster.ray_transport import RayTransport, open_ray
+from rookery.cluster.ray_start import open_ray
+from rookery.cluster.ray_transport import RayTransport
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 

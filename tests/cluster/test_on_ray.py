@@ -22,7 +22,8 @@ from cluster.test_evaluation_apart import evaluations, run_apart
 from cluster.test_same_numbers import run
 from cluster.test_several_learners import SHORT, run_learners, trained
 from learners.distributed.test_data_parallel_ppo import assert_close
-from rookery.cluster.ray_transport import RayTransport, open_ray
+from rookery.cluster.ray_start import open_ray
+from rookery.cluster.ray_transport import RayTransport
 from training.runs import differences, last_state, notes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]

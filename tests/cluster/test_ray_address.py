@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import ray
 
-from rookery.cluster import ray_address
-from rookery.cluster.ray_address import SETTINGS, TokenWanted, check_answers
+from rookery.cluster import ray_start
+from rookery.cluster.ray_start import SETTINGS, TokenWanted, check_answers
 from rookery.errors import RunError
 
 
@@ -122,7 +122,7 @@ def test_ipv6() -> None:
 @pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
 def test_something_else_listens(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray would wait for it for minutes; also for what says nothing."""
-    monkeypatch.setattr(ray_address, "SECONDS", 0.3)
+    monkeypatch.setattr(ray_start, "SECONDS", 0.3)
     with server(answer) as port, pytest.raises(RunError, match="is not Ray"):
         check_answers(FakeRay(), f"127.0.0.1:{port}")
 
@@ -166,11 +166,11 @@ def test_it_is_said_before_ray_is_asked(
     use: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """By runs, `doctor` and `league` alike; `search` connects as runs do."""
-    from rookery.cluster import ray_transport
+    from rookery.cluster import ray_start
 
     ray, port = FakeRay(), free_port()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ray_transport, "load_ray", lambda: ray)
+    monkeypatch.setattr(ray_start, "load_ray", lambda: ray)
     with pytest.raises(RunError, match=f"there is no Ray cluster at 127.0.0.1:{port}: Connection refused"):
         use(f"127.0.0.1:{port}")
     assert not ray.addresses

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cluster import ray_folder as module
-from rookery.cluster.ray_folder import OWNER, PREFIX, ray_folder
+from rookery.cluster import ray_start as module
+from rookery.cluster.ray_start import OWNER, PREFIX, ray_folder
 
 HOLD = """
 import sys
-from rookery.cluster.ray_folder import ray_folder
+from rookery.cluster.ray_start import ray_folder
 with ray_folder() as folder:
     (folder / "session").mkdir()
     print(folder, flush=True)

@@ -11,8 +11,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from rookery.cluster import remote_tournament
-from rookery.cluster.remote_tournament import GamePart, RemoteGames, RemoteTournament, play_part
+from rookery.cluster import ray_league
+from rookery.cluster.ray_league import GamePart, RemoteGames, RemoteTournament, play_part
 from rookery.errors import OptionError
 from rookery.training.league.tournament import play_tournament
 from rookery.training.league.tournament_report import GAMES_FILE, GameHeader, GameLog, LoggedPlayer
@@ -33,7 +33,7 @@ def elsewhere(duel: Any, players: Any, parts: Sequence[GamePart], seed: int, bac
 
 def test_results_are_those_of_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Games and ratings, with parts that are smaller than the games of a pair."""
-    monkeypatch.setattr(remote_tournament, "GAMES_OF_A_PART", 4)
+    monkeypatch.setattr(ray_league, "GAMES_OF_A_PART", 4)
     players = tug_agents(3, deterministic=False)
     here, there = play_tournament(TUG, players, 10, seed=5), RemoteTournament(elsewhere)(TUG, players, 10, seed=5)
     assert same(here, there)

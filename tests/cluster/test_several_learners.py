@@ -14,7 +14,7 @@ from cluster.in_process import Helper, InProcess, use
 from cluster.test_async_steps import progress
 from cluster.test_same_numbers import WORLDS, run
 from learners.distributed.test_data_parallel_ppo import assert_close
-from rookery.cluster.learner_actor import LearnerActor
+from rookery.cluster.helper_learners import LearnerActor
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError, RestartLimit, RunError, WorkerDied
@@ -128,7 +128,7 @@ def test_an_error_of_a_learner_ends_the_run(tmp_path: Path, monkeypatch: pytest.
     def fails(*args: Any) -> None:
         raise ValueError("no sense")
 
-    monkeypatch.setattr("rookery.cluster.learner_actor.help_update", fails)
+    monkeypatch.setattr("rookery.cluster.helper_learners.help_update", fails)
     use(InProcess(), monkeypatch)
     with pytest.raises(ValueError, match="no sense") as error:
         run_learners(tmp_path, "error", 2)

@@ -15,8 +15,8 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from rookery.cluster import remote_collectors
-from rookery.cluster.ray_transport import open_ray
-from rookery.cluster.shipped_files import Contents, folder_for, read_files, use_files
+from rookery.cluster.node_facts import Contents, folder_for, read_files, use_files
+from rookery.cluster.ray_start import open_ray
 from rookery.errors import RunError
 from rookery.user_code import SHIPPED, file_here, find_in_file
 from training.runs import differences, last_state, small

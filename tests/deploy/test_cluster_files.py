@@ -223,7 +223,7 @@ def test_the_file_for_kubernetes_is_valid() -> None:
 @pytest.mark.parametrize("name", ["slurm.sbatch", "laptop.sh", "kuberay.yaml", "autoscaler-aws.yaml"])
 def test_lost_nodes_are_noticed_as_in_our_own_clusters(name: str) -> None:
     """The health checks are those of `HEALTH`."""
-    from rookery.cluster.ray_transport import HEALTH
+    from rookery.cluster.ray_start import HEALTH
 
     text = (FOLDER / name).read_text()
     for key in ("health_check_period_ms", "health_check_timeout_ms", "health_check_failure_threshold"):

@@ -17,7 +17,7 @@ from studies.example_studies import CONFIG, add_trial, make_study
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
 HUGE = "printf('%.*c', 900000000, 'x')"
 KINDS: dict[str, Callable[[Path], None]] = {}
-SHOWN = {"odd_names", "huge_numbers"}  # which are read as they are
+SHOWN = {"odd_names", "endless_pages"}  # which are read as they are: of pages that repeat, each part once
 Maker = Callable[[Path], None]
 
 

@@ -16,9 +16,8 @@ import optuna
 
 from rookery.errors import LeaseLost, StudyError
 from rookery.files import replace_file
-from rookery.studies.storage.claim import Claim
 from rookery.studies.storage.study_folder import StudyFolder
-from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.storage.study_store import Claim, StudyStore
 
 EXIT_STOPPED = 3
 

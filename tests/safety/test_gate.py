@@ -16,8 +16,7 @@ from rookery.cli.main import main
 from rookery.config import RunConfig, build_config
 from rookery.errors import NotAllowed
 from rookery.gate import Inside, Reach, Reaches, reaches
-from rookery.studies.storage.study_folder import StudyFolder
-from rookery.studies.storage.study_place import StudyPlace, StudyRecord
+from rookery.studies.storage.study_folder import StudyFolder, StudyPlace, StudyRecord
 from rookery.studies.study_config import trial_config
 from rookery.training.evaluation.evaluate_run import evaluate_run
 from rookery.training.storage import trust
@@ -155,14 +154,14 @@ SINKS: dict[str, Callable[[Path], Any]] = {
     "world": lambda folder: rookery.engine.env_factory.resolve(f"{folder / 'strange.py'}:Env"),
     "mirror": lambda folder: rookery.training.storage.cloud_files.open_place(f"file://{folder}/copies", "mirror"),
     "run": lambda folder: RunDir.find(f"file://{folder}/runs/one", folder),
-    "cluster": lambda folder: rookery.cluster.ray_transport.open_ray("127.0.0.1:1").__enter__(),
+    "cluster": lambda folder: rookery.cluster.ray_start.open_ray("127.0.0.1:1").__enter__(),
 }
 
 
 @pytest.mark.parametrize("sink", SINKS)
 def test_what_imports_and_connects_demands_permission(sink: str, tmp_path: Path, canary: Path) -> None:
     """A caller that has not passed the gate fails, whatever it is."""
-    import rookery.cluster.ray_transport
+    import rookery.cluster.ray_start
     import rookery.engine.env_factory
     import rookery.training.storage.cloud_files  # noqa: F401
 

@@ -12,7 +12,7 @@ import pytest
 from rookery.config.reading import YAML_NUMBER, read_config, read_file
 from rookery.config.sections import bytes_in, seconds_in
 from rookery.errors import ConfigError, FileError
-from rookery.studies.space.constraints import Constraint
+from rookery.studies.space.dimensions import Constraint
 from rookery.training.backtest.joined_account import read_account
 from rookery.training.sb3_models.import_sb3 import read_vecnormalize
 

@@ -11,8 +11,7 @@ import pytest
 from rookery.config import RunConfig, collect_config, resolve
 from rookery.config.fields import fields
 from rookery.errors import OptionError, StudyError
-from rookery.studies.report.config_export import exported_config, write_config
-from rookery.studies.report.other_params import guessed_learner, origin, translated
+from rookery.studies.report.config_export import exported_config, guessed_learner, origin, translated, write_config
 from rookery.studies.storage.study_view import StudyView, TrialView, VerifiedTrial
 
 BASE = RunConfig(world="CartPole-v1", learner="ppo", steps=3000, num_envs=4, seed=7, search={"n_trials": 9})

@@ -13,8 +13,7 @@ from rookery.errors import OptionError
 from rookery.performance.overfitting import fold_overfitting
 from rookery.studies.report.market_overfitting import chance_of_worth, market_figures, study_overfitting, trials_tried
 from rookery.studies.storage.study_view import StudyView, TrialView
-from rookery.studies.trials.market_folds import groups_by_fold
-from rookery.studies.trials.market_value import FIGURES, beyond, excess_moments
+from rookery.studies.trials.market_plan import FIGURES, beyond, excess_moments, groups_by_fold
 
 PAIRS = groups_by_fold(4)
 

@@ -17,11 +17,8 @@ from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.errors import OptionError
 from rookery.performance.ratios import sharpe
-from rookery.studies.trials.market_folds import groups_by_fold, market_folds
-from rookery.studies.trials.market_plan import CrossValidationPlan
-from rookery.studies.trials.market_value import read_figures
-from rookery.studies.trials.plans import plan_for
-from rookery.studies.trials.trial_plan import TrialPart
+from rookery.studies.trials.market_plan import CrossValidationPlan, groups_by_fold, market_folds, read_figures
+from rookery.studies.trials.plans import TrialPart, plan_for
 from rookery.training.backtest.backtest import world_to_test
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.storage.run_dir import RunDir

@@ -9,7 +9,7 @@ import pytest
 
 from rookery.config import build_config
 from rookery.studies.trials.part_training import FAILED, FINISHED, INTERRUPTED, outcome_of, train_part, train_parts
-from rookery.studies.trials.trial_plan import part_of
+from rookery.studies.trials.plans import part_of
 from rookery.training.run.callbacks import Callback
 from rookery.training.storage.run_dir import RunDir
 

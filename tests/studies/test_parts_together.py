@@ -8,9 +8,8 @@ import signal
 import pytest
 
 from rookery.config import build_config
-from rookery.studies.trials.part_training import FINISHED, INTERRUPTED, train_part
-from rookery.studies.trials.parts_together import batches, train_together
-from rookery.studies.trials.trial_plan import part_of
+from rookery.studies.trials.part_training import FINISHED, INTERRUPTED, batches, train_part, train_together
+from rookery.studies.trials.plans import part_of
 from rookery.training.population.train_population import run_population
 from rookery.training.run.callbacks import Callback
 
@@ -46,7 +45,7 @@ def test_a_group_has_the_results_that_its_parts_have_alone(trial, tmp_path, monk
         trained.append(len(plans))
         return run_population(plans)
 
-    monkeypatch.setattr("rookery.studies.trials.parts_together.run_population", counted)
+    monkeypatch.setattr("rookery.studies.trials.part_training.run_population", counted)
     group = parts_of(trial, tmp_path / "together")[:4]
     outcomes = train_together(group, lambda part: None)
     assert train_together(group, lambda part: None).keys() == outcomes.keys()

@@ -14,13 +14,11 @@ import torch
 import rookery
 from rookery.config import RunConfig, build_config
 from rookery.errors import ConfigError
-from rookery.studies.population.explored_settings import drawn, perturbed
-from rookery.studies.population.lineage import LINEAGE
-from rookery.studies.population.pbt import Scheduler, read_lineage, train_pbt
+from rookery.studies.population.pbt import LINEAGE, Scheduler, drawn, perturbed, read_lineage, train_pbt
 from rookery.studies.search_study import run_search
 from rookery.studies.space.dimensions import parse_dimension
 from rookery.studies.storage.study_view import open_study
-from rookery.studies.storage.trial_attributes import LINEAGE as ATTRIBUTE
+from rookery.studies.storage.trial_view import LINEAGE as ATTRIBUTE
 from rookery.training.population.train_population import PopulationLoop, run_population
 from rookery.training.run.callbacks import Result
 from rookery.training.storage.run_dir import RunDir

@@ -8,8 +8,9 @@ from optuna.trial import TrialState, create_trial
 
 from rookery.config import build_config
 from rookery.config.sections import SearchOptions
-from rookery.studies.storage.trial_attributes import PARTS
-from rookery.studies.trials.pruning import PRUNED, make_pruner, pruning_callback, pruning_report
+from rookery.studies.space.samplers import make_pruner
+from rookery.studies.storage.trial_view import PARTS
+from rookery.studies.trials.pruning import PRUNED, pruning_callback, pruning_report
 from rookery.training.run.callbacks import callback_name
 
 

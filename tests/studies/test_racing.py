@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.studies.trials.racing import FEW, may_be_best, pooled_deviation
+from rookery.studies.trials.plans import FEW, may_be_best, pooled_deviation
 
 KNOWN = [[480.0, 500.0, 490.0], [300.0, 320.0, 290.0]]
 

@@ -9,9 +9,7 @@ import pytest
 
 from rookery.config import build_config
 from rookery.config.sections import SearchOptions
-from rookery.studies.trials.plans import metric_of, plan_for
-from rookery.studies.trials.seed_plan import SeedPlan
-from rookery.studies.trials.trial_plan import trial_name
+from rookery.studies.trials.plans import SeedPlan, metric_of, plan_for, trial_name
 from rookery.training.storage.run_dir import RunDir
 
 

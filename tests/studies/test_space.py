@@ -5,8 +5,8 @@ import pytest
 
 from rookery.config import RunConfig, build_config
 from rookery.errors import ConfigError
-from rookery.studies.space.constraints import Constraint
 from rookery.studies.space.default_spaces import OF_LEARNERS, default_space
+from rookery.studies.space.dimensions import Constraint
 from rookery.studies.space.samplers import make_sampler
 from rookery.studies.space.space import SearchSpace, with_settings
 

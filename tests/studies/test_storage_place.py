@@ -10,8 +10,7 @@ import pytest
 
 from rookery.errors import MissingExtra, StudyError
 from rookery.studies.storage import storage_place
-from rookery.studies.storage.network_drives import network_drive
-from rookery.studies.storage.storage_place import StoragePlace
+from rookery.studies.storage.storage_place import StoragePlace, network_drive
 
 MOUNTS = """sysfs /sys sysfs rw 0 0
 /dev/sda1 / ext4 rw 0 0

@@ -15,9 +15,9 @@ import pytest
 
 from rookery.config.schema import RunConfig
 from rookery.errors import StudyError
-from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_folder import StudyFolder, StudyPlace, study_folders
 from rookery.studies.storage.study_store import StudyStore
-from rookery.studies.storage.trial_attributes import STUDY_CONFIG, STUDY_FORMAT
+from rookery.studies.storage.trial_view import STUDY_CONFIG, STUDY_FORMAT
 from studies.postgres import Server
 
 CONFIG = {"world": "CartPole-v1", "steps": 1000}
@@ -84,7 +84,7 @@ def test_folders_may_have_odd_names(tmp_path: Path) -> None:
     """Of those above a study rookery is not the master."""
     with make(tmp_path / "a {b} %41 ?#& 'ü'") as store:
         assert store.claim("test", 1) is not None
-    assert StudyFolder.find("probe", tmp_path / "a {b} %41 ?#& 'ü'").database.is_file()
+    assert Path(StudyPlace.find("probe", tmp_path / "a {b} %41 ?#& 'ü'").storage).is_file()
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
@@ -175,18 +175,18 @@ def test_another_direction_is_refused(tmp_path: Path) -> None:
 
 def test_studies_are_found_by_name_and_path(tmp_path: Path) -> None:
     make(tmp_path).close()
-    assert StudyFolder.find("probe", tmp_path).path == StudyFolder.find(tmp_path / "probe", "nowhere").path
+    assert StudyPlace.find("probe", tmp_path) == StudyPlace.find(tmp_path / "probe", "nowhere")
     with pytest.raises(StudyError, match=r"there is no study 'prob' in .*; did you mean probe\?"):
-        StudyFolder.find("prob", tmp_path)
+        StudyPlace.find("prob", tmp_path)
     StudyFolder.create(tmp_path, "unfinished")
-    assert [folder.name for folder in StudyFolder.all(tmp_path)] == ["probe"]
+    assert [folder.name for folder in study_folders(tmp_path)] == ["probe"]
 
 
 @pytest.mark.slow
 def test_a_folder_can_be_moved(tmp_path: Path) -> None:
     make(tmp_path / "a").close()
     (tmp_path / "a").rename(tmp_path / "b")
-    folder = StudyFolder.find("probe", tmp_path / "b")
+    folder = StudyFolder(tmp_path / "b" / "probe")
     assert folder.storage == str(tmp_path / "b" / "probe" / "study.db")
     make(tmp_path / "b").close()
 

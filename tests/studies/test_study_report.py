@@ -6,21 +6,22 @@ import io
 import json
 import math
 import random
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.distributions import distribution_to_json
 from rich.console import Console
 
 from rookery.studies.report.importances import importances
-from rookery.studies.report.report import Reporter
-from rookery.studies.report.report_json import plain, report_json
-from rookery.studies.report.report_tables import value_text
-from rookery.studies.report.report_text import report_text, status_line
+from rookery.studies.report.report import Reporter, plain, report_json
+from rookery.studies.report.report_text import report_text, status_line, value_text
 from rookery.studies.report.study_figures import busy_seconds, pareto_front, search_options, study_figures, top_trials
 from rookery.studies.report.study_plots import draw_plots
 from rookery.studies.storage.study_view import StudyView, TrialView, VerifiedTrial
+from rookery.studies.storage.trial_view import Distribution
 from studies.example_studies import SPACE, settings
 
 NOON = datetime(2026, 1, 1, 12)
@@ -34,11 +35,25 @@ def at(minutes: float) -> datetime:
 def trial(number: int, value: float | None = None, state: Any = "finished", **given: Any) -> TrialView:
     values = () if value is None else (value,)
     options = {"value": value, "values": values, "settings": settings(number), "params": settings(number)} | given
-    return TrialView(number, state, **{"distributions": SPACE, **options})
+    return TrialView(number, state, **options)
+
+
+def distributions(trials: Sequence[TrialView]) -> dict[str, Distribution]:
+    """Those of the example, and of other parameters what was chosen."""
+    found = {name: Distribution.read(distribution_to_json(each)) for name, each in SPACE.items()}
+    for name in {name for each in trials for name in each.params} - set(SPACE):
+        values = list(dict.fromkeys(each.params[name] for each in trials if name in each.params))
+        found[name] = Distribution("", choices=None if isinstance(values[0], int | float) else values)
+    return found
 
 
 def view(*trials: TrialView, maximise: bool = True, **given: Any) -> StudyView:
-    options = {"directions": (maximise,), "folder": None, "storage": "a.db"} | given
+    options = {
+        "directions": (maximise,),
+        "folder": None,
+        "storage": "a.db",
+        "distributions": distributions(trials),
+    } | given
     return StudyView("demo", maximise=maximise, trials=trials, **options)
 
 
@@ -74,7 +89,7 @@ def test_a_later_search_may_have_more_trials(tmp_path: Path) -> None:
     """It writes the configuration in the study's folder anew."""
     (tmp_path / "config.toml").write_text("[search]\nn_trials = 20\n")
     study = view(trial(0, 1.0), config={"search": {"n_trials": 1, "verify": 3}}, folder=tmp_path)
-    assert search_options(study) == {"n_trials": 20, "verify": 3}
+    assert search_options(study.config, study.folder) == {"n_trials": 20, "verify": 3}
     assert not study_figures(study).is_complete
     (tmp_path / "config.toml").write_text("no TOML")
     assert study_figures(study).is_complete
@@ -239,6 +254,6 @@ def test_market_studies_show_folds_and_luck() -> None:
 def test_plots_take_any_names(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     params = [{"a$b": n / 10, "c_{$": ("$x", "y\x1b")[n % 2]} for n in range(9)]
-    trials = [trial(n, n * 1.0, params=each, settings=each, distributions={}) for n, each in enumerate(params)]
+    trials = [trial(n, n * 1.0, params=each, settings=each) for n, each in enumerate(params)]
     names = {path.name for path in draw_plots(Reporter().report(view(*trials)), tmp_path)}
     assert names == {"history.png", "importances.png", "slices.png", "parallel.png"}

@@ -14,10 +14,9 @@ from optuna.trial import TrialState
 
 from rookery.errors import LeaseLost
 from rookery.studies.storage import study_store
-from rookery.studies.storage.claim import Claim
 from rookery.studies.storage.study_folder import StudyFolder
-from rookery.studies.storage.study_store import StudyStore
-from rookery.studies.storage.trial_attributes import PARTS, REASON, SETTINGS, verified_key
+from rookery.studies.storage.study_store import Claim, StudyStore
+from rookery.studies.storage.trial_view import PARTS, REASON, SETTINGS, verified_key
 
 Open = Callable[..., StudyStore]
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.distributions import json_to_distribution
 from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from sqlalchemy import NullPool
 
 from rookery.errors import StorageLost, StudyError
-from rookery.studies.storage.study_storage import shown
+from rookery.studies.storage.storage_place import shown
 from rookery.studies.storage.study_view import StudyReader, StudyView, open_study
 from studies.example_studies import CONFIG, add_trial, make_folder, make_study, settings
 
@@ -79,7 +80,10 @@ def _same_as_optuna(view: StudyView, study: optuna.Study) -> None:
     assert [list(trial.values) or None for trial in view.trials] == [trial.values for trial in theirs]
     assert view.best is not None and view.best.value == study.best_value
     assert [trial.started for trial in view.trials] == [trial.datetime_start for trial in theirs]
-    assert [dict(trial.distributions) for trial in view.trials] == [trial.distributions for trial in theirs]
+    made = {name: json_to_distribution(each.text) for name, each in view.distributions.items()}
+    assert [{name: made[name] for name in each.params} for each in view.trials] == [
+        each.distributions for each in theirs
+    ]
 
 
 def _objective(trial: optuna.Trial) -> float:

@@ -13,16 +13,15 @@ import pytest
 from rookery.config import build_config
 from rookery.studies.space.space import SearchSpace
 from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import open_store
 from rookery.studies.storage.study_view import open_study
 from rookery.studies.study_config import trial_config
-from rookery.studies.trials.part_training import FAILED, FINISHED, INTERRUPTED, PartOutcome
-from rookery.studies.trials.parts_together import batches
-from rookery.studies.trials.seed_plan import SeedPlan
-from rookery.studies.workers.limits import Verdicts
-from rookery.studies.workers.open_trial import OpenTrial
-from rookery.studies.workers.stop_signals import StopSignals
-from rookery.studies.workers.trial_worker import TIME, TrialWorker, open_store
-from rookery.studies.workers.verification_worker import VerificationWorker
+from rookery.studies.trials.part_training import FAILED, FINISHED, INTERRUPTED, PartOutcome, batches
+from rookery.studies.trials.plans import SeedPlan
+from rookery.studies.workers.limits import StopSignals, Verdicts
+from rookery.studies.workers.trial_claims import OpenTrial
+from rookery.studies.workers.trial_worker import TIME, TrialWorker
+from rookery.studies.workers.verification import VerificationWorker
 from rookery.training.storage.run_dir import RunDir
 
 SPACE = {"ppo.learning_rate": {"log": [1e-5, 1e-1]}}
@@ -66,8 +65,8 @@ class Training:
 def training(monkeypatch):
     made = Training()
     monkeypatch.setattr("rookery.studies.trials.part_training.train_part", made)
-    monkeypatch.setattr("rookery.studies.workers.verification_worker.train_part", made)
-    monkeypatch.setattr("rookery.studies.trials.parts_together.train_part", made)
+    monkeypatch.setattr("rookery.studies.workers.verification.train_part", made)
+    monkeypatch.setattr("rookery.studies.trials.part_training.train_part", made)
     monkeypatch.setattr("rookery.studies.workers.trial_worker.batches", lambda parts: [[part] for part in parts])
     return made
 

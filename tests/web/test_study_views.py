@@ -19,9 +19,8 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 from starlette.testclient import TestClient
 
-from rookery.studies.report.report import Reporter
-from rookery.studies.report.report_json import report_json
-from rookery.studies.storage.study_place import StudyRecord, remember_storage
+from rookery.studies.report.report import Reporter, report_json
+from rookery.studies.storage.study_folder import StudyRecord, remember_storage
 from rookery.studies.storage.study_view import open_study
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
@@ -311,7 +310,7 @@ def test_a_study_that_is_a_single_file(client: TestClient, folder: Path, tmp_pat
     for name in ("text.db", "other.db", "link.db", "none.db", "..%2Foutside.db"):
         get(client, f"/api/studies/studies/{name}", 404)
     make_study(folder / "alone.db", "another")
-    assert "holds 2 studies (demo, another)" in get(client, "/api/studies")["studies"][0]["error"]
+    assert "holds 2 studies: name one of them" in get(client, "/api/studies")["studies"][0]["error"]
 
 
 def test_a_database_outside_is_not_read(client: TestClient, folder: Path, tmp_path: Path) -> None:

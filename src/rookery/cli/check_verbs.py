@@ -97,14 +97,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _cluster_doctor(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.cluster import cluster_report
 
-    nodes, here = import_module("rookery.cluster.ray_doctor").examine_cluster(options.address)
+    ray_doctor = import_module("rookery.cluster.ray_doctor")
+    nodes, here = ray_doctor.examine_cluster(options.address)
     if options.json:
-        printing.emit_json(cluster_report.report_json(nodes, here))
+        printing.emit_json(ray_doctor.report_json(nodes, here))
     else:
-        cluster_report.print_report(nodes, here)
-    return 1 if cluster_report.problems(nodes, here) else 0
+        ray_doctor.print_report(nodes, here)
+    return 1 if ray_doctor.problems(nodes, here) else 0
 
 
 POLL_SECONDS = 0.05

@@ -193,8 +193,7 @@ def _study(options: argparse.Namespace) -> int:
     if options.watch:
         return _watch(options)
     from rookery import printing
-    from rookery.studies.report.report import Reporter
-    from rookery.studies.report.report_json import report_json
+    from rookery.studies.report.report import Reporter, report_json
     from rookery.studies.storage.study_view import open_study
 
     study = open_study(options.study, options.studies_dir, options.storage)
@@ -234,7 +233,7 @@ def _flags_given(options: argparse.Namespace, *names: str) -> list[str]:
 
 def _list(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.studies.report.studies_table import print_table, table
+    from rookery.studies.report.report_text import print_table, table
 
     rows = table(options.studies_dir)
     if options.json:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+from collections.abc import Collection
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from rookery.cluster.learner_gpus import free_gpu, gpu_name
-from rookery.cluster.process_losses import ProcessLosses
-from rookery.cluster.remote_collectors import START_SECONDS, RemoteCollectors, lost_reason
+from rookery.cluster.node_facts import Contents, NodeFacts, facts_here, use_files
+from rookery.cluster.remote_collectors import START_SECONDS, ProcessLosses, RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
-from rookery.errors import WorkerDied
-from rookery.learners.execution.gloo_ranks import LosableRanks, RankLost, open_store
-from rookery.learners.execution.leading_ppo import LeadingPPO, helping_ppo
+from rookery.errors import RunError, WorkerDied
+from rookery.gate import allow_given
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.cpu_threads import keep_memory, small_products
+from rookery.learners.execution.gloo_ranks import LosableRanks, RankLost, open_store, own_address
+from rookery.learners.execution.leading_ppo import LeadingPPO, help_update, helping_ppo
 from rookery.learners.execution.nccl_ranks import open_ranks
 from rookery.learners.execution.shared_update import Columns, envs_of
 from rookery.learners.learner import Tree
@@ -178,3 +182,88 @@ class HelperLearners:
             with suppress(Exception):
                 self._transport.kill(handle)
         self._handles = {}
+
+
+class LearnerActor:
+    """Learns what it is sent, with the others of its group."""
+
+    learner: PPO
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._ranks: LosableRanks | None = None
+
+    def facts(self, files: list[str], contents: Contents) -> NodeFacts:
+        """See `CollectorActor.facts`."""
+        use_files(files, contents)
+        return facts_here(files)
+
+    def use_learner(self, code: list[str], spaces: tuple[Any, Any], options: Any, kind: str) -> str:
+        """Make nets like those of the run's learner, on a device of this kind; `code` is what they may import. Its own
+        rollout stays empty. Returns the name of its GPU."""
+        allow_given(code)
+        keep_memory()
+        device = torch.device("cpu") if kind == "cpu" else free_gpu(())
+        self.learner = helping_ppo(spaces, options, device)
+        self.learner.use_threads(options.threads or 1)
+        self._open.enter_context(small_products(self.learner))
+        return gpu_name(device)
+
+    def join(self, address: str, port: int, name: str, rank: int, size: int, seconds: float) -> None:
+        """Become a rank of the group with this name, whose store is at this address."""
+        self._leave()
+        store = dist.PrefixStore(name, dist.TCPStore(address, port, is_master=False))
+        self._ranks = open_ranks(store, rank, size, self.learner.device, own_address(address, port), seconds)
+
+    def learn(self, common: Tree, columns: dict[str, np.ndarray]) -> None:
+        """An update; RankLost if another rank is gone."""
+        assert self._ranks is not None
+        try:
+            help_update(self.learner, self._ranks, _writable(common), _writable(columns))
+        except BaseException:
+            self._leave()  # so that nobody waits for this one
+            raise
+
+    def _leave(self) -> None:
+        if self._ranks is not None:
+            self._ranks.close()
+            self._ranks = None
+
+    def pid(self) -> int:
+        """Of this process."""
+        return os.getpid()
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._leave()
+        self._open.close()
+
+
+def _writable(tree: Tree) -> Tree:
+    """Arrays of the object store cannot be written to, which torch warns about."""
+    if isinstance(tree, dict):
+        return {name: _writable(value) for name, value in tree.items()}
+    return np.array(tree) if isinstance(tree, np.ndarray) else tree
+
+
+def gpu_name(device: torch.device) -> str:
+    """What no other GPU of any machine is called; "" for a CPU."""
+    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
+
+
+def free_gpu(taken: Collection[str]) -> torch.device:
+    """The first GPU of this process that no other learner has; `taken` are the names of theirs. Ray lets a learner that
+    it has started see only the one that it has given to it."""
+    devices = [torch.device("cuda", k) for k in range(torch.cuda.device_count())]
+    if not devices:
+        raise RunError(
+            '`cluster.learner_device` = "cuda", and torch finds no GPU here: start the run on a node with one, or use '
+            '`cluster.learner_device` = "cpu"'
+        )
+    for device in devices:
+        if gpu_name(device) not in taken:
+            return device
+    raise RunError(
+        "every GPU of this node is another learner's, and NCCL refuses two learners on one GPU: use fewer "
+        "`cluster.learners`, or add nodes with GPUs"
+    )

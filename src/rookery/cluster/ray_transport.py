@@ -2,139 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
-import psutil
+from rookery.cluster.collector_actor import OwnCall, OwnCollector
+from rookery.cluster.transport import HELPERS, CollectorLost, PackedActor, RayCollectorActor, nbytes, pack, unpack
+from rookery.errors import RunError
 
-from rookery.cluster.own_collector import OwnCall, OwnCollector
-from rookery.cluster.packed_calls import HELPERS, PackedActor, RayCollectorActor, nbytes, pack, unpack
-from rookery.cluster.ray_address import TokenWanted, check_answers
-from rookery.cluster.ray_folder import ray_folder
-from rookery.cluster.transport import CollectorLost
-from rookery.console import waiting
-from rookery.engine.machine import usable_cores
-from rookery.errors import MissingExtra, RunError
-from rookery.gate import Reach, allow, demand
-
-START_ATTEMPTS = 3
 PUT_ATTEMPTS, PUT_SECONDS = 30, 2.0  # while the object store is full
-# A node that is gone is noticed in about 4 seconds, instead of 20. For clusters that are started here; others are
-# started with the same settings as environment variables: see docs/cluster.md.
-HEALTH = {
-    "health_check_initial_delay_ms": 1_000,
-    "health_check_period_ms": 1_000,
-    "health_check_timeout_ms": 3_000,
-    "health_check_failure_threshold": 3,
-}
-
-
-def load_ray() -> Any:
-    """Import Ray, with its usage reports off."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtra(f"Ray cannot be imported ({error}): pip install 'rookery[ray]'") from None
-    return ray
-
-
-def allow_address(address: str | None) -> None:
-    """The user of this process names this cluster."""
-    if address is not None:
-        allow([Reach("network", "cluster.address", address)])
-
-
-@contextmanager
-def open_ray(address: str | None) -> Iterator[RayTransport]:
-    """A connection to the cluster at this address ("auto" finds one on this machine), or to one that is started here
-    and stopped in the end. A program that has called `ray.init` itself keeps its cluster."""
-    ray = load_ray()
-    if ray.is_initialized():
-        yield RayTransport(ray)
-        return
-    if address is not None:
-        demand("network", address, "cluster.address")
-    with ray_folder() if address is None else nullcontext() as folder:
-        try:
-            with waiting("starting Ray" if address is None else f"connecting to the Ray cluster at {address}"):
-                _connect(ray, address, folder)
-            yield RayTransport(ray)
-        finally:
-            ray.shutdown()
-
-
-def _connect(ray: Any, address: str | None, folder: Path | None) -> None:
-    """Connect; a cluster that is started here gets several attempts, as Ray gives a node only 30 s to start, which a
-    busy machine may need for the imports of its processes alone."""
-    common: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "namespace": "rookery"}
-    own = {
-        "num_cpus": usable_cores(),
-        "include_dashboard": False,
-        "_temp_dir": str(folder),
-        "_system_config": HEALTH,
-    }
-    for attempt in range(1, START_ATTEMPTS + 1):
-        others = set(psutil.Process().children())
-        try:
-            with _signals_kept(), _on_loopback(ray, address is None), redirect_stderr(StringIO()):  # its greetings
-                if address is not None:
-                    check_answers(ray, address)
-                ray.init(address=address, **common, **(own if address is None else {}))
-            return
-        except Exception as error:  # of a node that is too slow to start, Ray raises just that
-            ray.shutdown()
-            _kill(set(psutil.Process().children()) - others)
-            if isinstance(error, TokenWanted):
-                raise
-            if address is None and attempt < START_ATTEMPTS and "timed out" in str(error):
-                continue
-            where = f"there is no Ray cluster at {address}" if address else "no Ray cluster can be started here"
-            raise RunError(f"{where}: {_first_line(error)}") from error
-
-
-def _kill(processes: set[psutil.Process]) -> None:
-    """End what a cluster that did not start has left."""
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(processes, timeout=10)
-
-
-@contextmanager
-def _on_loopback(ray: Any, wanted: bool) -> Iterator[None]:
-    """Meanwhile, Ray takes 127.0.0.1 for the address of this node, and listens there only, as it does on macOS and
-    Windows. On Linux it replaces that address by one that others can reach, also if it is asked for it."""
-    constants = ray._private.ray_constants
-    before = constants.ENABLE_RAY_CLUSTER
-    constants.ENABLE_RAY_CLUSTER = before and not wanted
-    try:
-        yield
-    finally:
-        constants.ENABLE_RAY_CLUSTER = before
-
-
-@contextmanager
-def _signals_kept() -> Iterator[None]:
-    """Ray replaces the handler of SIGTERM, by which a run saves before it ends."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Shared:
@@ -252,7 +131,7 @@ class RayTransport:
                 if attempt == PUT_ATTEMPTS:
                     raise RunError(
                         f"Ray's object store has no room for {nbytes(value):,} bytes of weights: end what fills it "
-                        f"(`ray memory` lists it), or start Ray with more --object-store-memory ({_first_line(error)})"
+                        f"(`ray memory` lists it), or start Ray with more --object-store-memory ({first_line(error)})"
                     ) from None
                 time.sleep(PUT_SECONDS)
         raise AssertionError
@@ -276,7 +155,7 @@ class RayTransport:
             cause = error.cause if isinstance(error.cause, Exception) else error
             raise cause from None
         except errors.RayError as error:
-            raise CollectorLost(_first_line(error)) from None
+            raise CollectorLost(first_line(error)) from None
 
     def first_done(self, calls: list[Any], seconds: float) -> int | None:
         done, _ = self._ray.wait(calls, num_returns=1, timeout=seconds, fetch_local=False)
@@ -290,7 +169,7 @@ class RayTransport:
             handle.close() if isinstance(handle, OwnCollector) else self._ray.kill(handle)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     text = (isinstance(error, OSError) and error.strerror) or str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0].rstrip(".:")[:200] if lines else type(error).__name__

@@ -8,6 +8,7 @@ weights. The others are not disturbed, and no step of the lost part is counted.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,15 +17,38 @@ from typing import Any
 import numpy as np
 
 from rookery.cluster.env_shares import Share
-from rookery.cluster.node_facts import NodeFacts, check_equal, facts_here
-from rookery.cluster.process_losses import ProcessLosses
-from rookery.cluster.shipped_files import read_files
+from rookery.cluster.node_facts import NodeFacts, check_equal, facts_here, read_files
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
 from rookery.engine.worker_envs import EnvDescription
-from rookery.errors import RookeryError, WorkerDied
+from rookery.errors import RestartLimit, RookeryError, WorkerDied
 from rookery.learners.learner import Tree
 from rookery.training.storage.trust import code_in
+
+RESTART_WINDOW = 60.0  # seconds, in which `max_restarts` of a process are allowed
+
+
+class ProcessLosses:
+    """Of one process and those that take its place."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._raises, self._most = config.on_failure == "raise", config.max_restarts
+        self._lost_at: deque[float] = deque()
+
+    def count(self, name: str, reason: str) -> None:
+        """It was lost for this reason; WorkerDied or RestartLimit if the run is to end."""
+        now = time.monotonic()
+        if self._raises:
+            raise WorkerDied(f"{name} {reason}")
+        while self._lost_at and now - self._lost_at[0] > RESTART_WINDOW:
+            self._lost_at.popleft()
+        if len(self._lost_at) >= self._most:
+            raise RestartLimit(
+                f"{name} {reason}, after {len(self._lost_at)} restarts within {RESTART_WINDOW:g} s "
+                f"(max_restarts={self._most})"
+            )
+        self._lost_at.append(now)
+
 
 START_SECONDS = 300.0  # for importing torch and making envs, on a busy node
 CLOSE_SECONDS = 5.0  # for closing envs

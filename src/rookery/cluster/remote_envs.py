@@ -5,25 +5,26 @@ The loop steps no env here: it asks for whole rollouts, by `RemoteRolloutCollect
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rookery.cluster.async_rollout_collector import AsyncRolloutCollector
-from rookery.cluster.cluster_figures import ClusterFigures
+from rookery.cluster.async_collectors import AsyncRolloutCollector, RemoteStepCollector
+from rookery.cluster.collector_actor import OwnCollector
 from rookery.cluster.env_shares import Share, divide_envs
-from rookery.cluster.node_follower import NodeFollower
-from rookery.cluster.own_collector import OwnCollector
+from rookery.cluster.ray_start import open_ray
 from rookery.cluster.remote_collectors import RemoteCollectors
 from rookery.cluster.remote_evaluator import RemoteEvaluator
-from rookery.cluster.remote_step_collector import RemoteStepCollector
 from rookery.cluster.rollout_collector import RemoteRolloutCollector
-from rookery.cluster.transport import Transport
+from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config.sections import leads
 from rookery.engine import seeding
-from rookery.errors import StateError
+from rookery.errors import RunError, StateError
 from rookery.learners.learner import Learner, Tree
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.collector import Collector
@@ -142,3 +143,132 @@ class RemoteEnvs(VectorEnv):
         if self._helpers is not None:
             self._helpers.close()
         self.collectors.close()
+
+
+@contextmanager
+def open_ray_envs(run: ResolvedRun) -> Iterator[RemoteEnvs]:
+    """On the cluster that the config names, or on one that is started here and ends with the run."""
+    with open_ray(run.config.cluster.address) as transport, closing(RemoteEnvs(run, transport)) as envs:
+        yield envs
+
+
+MOST_SHOWN = 32  # collectors with a figure of their own: more would be more than anybody reads
+
+
+class ClusterFigures:
+    """Adds up what travels and what collectors do, between two reports."""
+
+    def __init__(
+        self, collectors: RemoteCollectors, transport: Transport, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._collectors, self._transport, self._clock = collectors, transport, clock
+        self.helpers: Any = None  # `HelperLearners`, where several learn
+        self._since, self._bytes = clock(), 0
+        self._work: defaultdict[int, float] = defaultdict(float)  # seconds, by collector
+
+    def add(self, index: int, seconds: float, travelled: int) -> None:
+        """A collector has worked so long for what it returned, and so many bytes have travelled for it."""
+        self._work[index] += seconds
+        self._bytes += travelled
+
+    def take(self) -> dict[str, float]:
+        """For events: shares and rates since the last call."""
+        now = self._clock()
+        seconds, self._since = max(now - self._since, 1e-9), now
+        handles = self._collectors.handles
+        busy = [min(1.0, self._work[k] / seconds) for k in range(len(handles))]
+        travelled, self._bytes = self._bytes, 0
+        self._work.clear()
+        shown = busy if 1 < len(busy) <= MOST_SHOWN else []
+        return {
+            "cluster/nodes": len({self._transport.place(handle) for handle in handles}),
+            "cluster/collectors": len(handles),
+            "cluster/lost": self._collectors.losses,
+            "cluster/bytes_per_second": travelled / seconds,
+            "cluster/busy": sum(busy) / len(busy),
+            **{f"cluster/busy_{k}": share for k, share in enumerate(shown)},
+            **({} if self.helpers is None else self.helpers.figures()),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """For the run's first event: who has which envs where, and the address of the cluster's own dashboard."""
+        pairs = zip(self._collectors.handles, self._collectors.shares, strict=True)
+        places = [f"{self._transport.place(handle)}: {share.text}" for handle, share in pairs]
+        return {"collectors": places, "cluster_dashboard": self._transport.dashboard()}
+
+
+CHECK_SECONDS = 5.0  # between two looks at the nodes
+LEAVE_SECONDS = 30.0  # a node that is replaced sooner costs only what was lost with it
+
+
+class NodeFollower:
+    """Keeps one collector on every node. A process on a new node starts in the background, and gets envs when it is
+    ready: those of a collector that shares its node with another one since its own was lost, else a part of all."""
+
+    def __init__(self, collectors: RemoteCollectors, transport: Transport, run: ResolvedRun) -> None:
+        self._collectors, self._transport, self._run = collectors, transport, run
+        self._joining: tuple[Any, Any] | None = None  # a process on a new node, and its first call
+        self._refused = 0  # nodes that differ from this one
+        self._look_at = time.monotonic() + CHECK_SECONDS
+        self._crowded_since: float | None = None
+        self.clock: Callable[[], float] = time.monotonic
+
+    def follow(self) -> list[Share]:
+        """What has changed by now; returns the shares whose envs have begun new episodes."""
+        if self._joining is None and self.clock() < self._look_at:
+            return []
+        self._look_at = self.clock() + CHECK_SECONDS
+        if self._joining is not None:
+            return self._join()
+        if self._transport.idle_nodes() > self._refused and len(self._collectors.shares) < self._run.num_envs:
+            handle = self._transport.start(len(self._collectors.shares))
+            self._joining = handle, self._transport.call(handle, "facts", *self._collectors.code)
+            return []
+        return self._leave()
+
+    def _join(self) -> list[Share]:
+        """Give envs to the process on a new node, once it is ready."""
+        assert self._joining is not None
+        handle, call = self._joining
+        if self._transport.first_done([call], 0.0) is None:
+            return []
+        self._joining = None
+        try:
+            self._collectors.check(self._transport.result(call, 0.0))
+        except (CollectorLost, TimeoutError, RunError) as error:
+            self._transport.kill(handle)
+            self._refused += isinstance(error, RunError)
+            self._collectors.note(f"a node that joined gets no envs: {error}")
+            return []
+        handles = self._collectors.handles
+        crowded = self._transport.crowded(handles)
+        if not crowded:
+            return self._divide([*handles, handle], "a node has joined")
+        self._crowded_since = None
+        moved = [handle if each is crowded[0] else each for each in handles]
+        return self._assign(moved, self._collectors.shares, "a node has joined")
+
+    def _leave(self) -> list[Share]:
+        """Divide the envs of a node that is gone, and was not replaced, over the others."""
+        crowded = self._transport.crowded(self._collectors.handles)
+        if not crowded:
+            self._crowded_since = None
+            return []
+        if self._crowded_since is None:
+            self._crowded_since = self.clock()
+        if self.clock() - self._crowded_since < LEAVE_SECONDS:
+            return []
+        self._crowded_since = None
+        return self._divide([each for each in self._collectors.handles if each is not crowded[0]], "a node has left")
+
+    def _divide(self, handles: list[Any], why: str) -> list[Share]:
+        return self._assign(handles, divide_envs(self._run, self._transport.slots(len(handles))), why)
+
+    def _assign(self, handles: list[Any], shares: list[Share], why: str) -> list[Share]:
+        changed = self._collectors.assign(handles, shares)
+        names = ", ".join(share.text for share in changed)
+        self._collectors.note(
+            f"{why}: {len(shares)} collectors step the envs now; {names} begin new episodes, and from here on the "
+            "numbers of the run depend on when that happened"
+        )
+        return changed

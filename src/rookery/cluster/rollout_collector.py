@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rookery.cluster.own_collector import OwnCollector
-from rookery.cluster.packed_calls import nbytes
+from rookery.cluster.collector_actor import OwnCollector
+from rookery.cluster.transport import nbytes
 from rookery.engine.segment_stepping import EPISODE
 from rookery.learners.learner import Learner, module_state
 from rookery.learners.onpolicy import OnPolicy

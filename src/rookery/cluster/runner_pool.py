@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rookery.cluster.node_facts import check_equal, facts_here
-from rookery.cluster.run_archive import pack_run, unpack_run
 from rookery.cluster.transport import CollectorLost
-from rookery.cluster.trial_runner import BUSY, PartReturn, RunnerStatus, SharedMark
+from rookery.cluster.trial_runner import BUSY, PartReturn, RunnerStatus, SharedMark, pack_run, unpack_run
 from rookery.errors import StudyError
 from rookery.studies.trials.part_training import FAILED, PartOutcome
-from rookery.studies.trials.trial_plan import TrialPart
+from rookery.studies.trials.plans import TrialPart
 from rookery.training.storage.run_dir import RunDir
 
 RESIZE_SECONDS = 5.0  # between two looks at the nodes: some may have come or gone

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import tarfile
 import tempfile
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
@@ -15,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from rookery.cluster.node_facts import NodeFacts, facts_here
-from rookery.cluster.run_archive import pack_run, unpack_run
 from rookery.errors import RunBusy
 from rookery.gate import allow
 from rookery.studies.trials import part_training
 from rookery.studies.trials.part_training import PartOutcome
-from rookery.studies.trials.trial_plan import TrialPart
+from rookery.studies.trials.plans import TrialPart
 from rookery.studies.workers.limits import limit_gpu_memory, memory_of
 from rookery.training.run.callbacks import Callback, RunControl
 from rookery.training.storage.trust import reached_by
@@ -133,3 +133,24 @@ class TrialRunner:
     def pid(self) -> int:
         """Of this process."""
         return os.getpid()
+
+
+def pack_run(folder: Path) -> bytes | None:
+    """The files of a run folder; None if there is none."""
+    if not folder.is_dir():
+        return None
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        archive.add(folder, arcname=".")
+    return file.getvalue()
+
+
+def unpack_run(data: bytes, folder: Path) -> None:
+    """Replace a run folder by what `pack_run` has packed. Until all files are there, the old folder stays."""
+    new = folder.with_name(f".{folder.name}.arriving")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(new, filter="data")  # which refuses links and paths that lead elsewhere
+    shutil.rmtree(folder, ignore_errors=True)
+    new.rename(folder)

@@ -17,7 +17,7 @@ from rookery.errors import OptionError, RookeryError
 from rookery.performance.ratios import max_drawdown
 from rookery.studies.report.market_overfitting import chance_of_worth, study_overfitting, trials_tried
 from rookery.studies.storage.study_view import StudyView
-from rookery.studies.trials.market_value import figures_of, played, ratio
+from rookery.studies.trials.market_plan import figures_of, played, ratio
 from rookery.training.backtest.backtest import world_to_test
 from rookery.training.backtest.figures import date_text
 from rookery.training.backtest.joined_account import JoinedAccount

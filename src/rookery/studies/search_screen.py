@@ -88,7 +88,7 @@ class SearchScreen:
         rows = Table.grid(padding=(0, 2))
         rows.add_row("trials", self._progress_text(view))
         rows.add_row("now", ", ".join(self._doing.values()) or ("finishing" if self._ended else "starting workers"))
-        known = sorted((t for t in view.trials if t.is_comparable), key=lambda t: (-t.values[0], t.number))
+        known = sorted(view.comparable, key=lambda trial: (-trial.values[0], trial.number))
         for place, trial in enumerate(known[:MOST_SHOWN]):
             rows.add_row("best" if place == 0 else "", _trial_text(trial))
         for one in sorted(view.verified.values(), key=lambda found: -found.iqm):

@@ -22,16 +22,15 @@ from rookery.studies.population.pbt_study import train_population_study
 from rookery.studies.search_screen import SearchScreen
 from rookery.studies.space.space import SearchSpace
 from rookery.studies.storage.study_folder import StudyFolder
-from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.storage.study_store import StudyStore, open_store
 from rookery.studies.storage.study_view import StudyReader, StudyView
-from rookery.studies.storage.trial_attributes import STUDY_CONFIG
+from rookery.studies.storage.trial_view import STUDY_CONFIG
 from rookery.studies.study_config import divided, study_config, with_share
-from rookery.studies.study_result import StudyResult, best_trials, pareto_front
+from rookery.studies.study_result import StudyResult, best_trials, front_of
 from rookery.studies.trials.plans import plan_for
 from rookery.studies.trials.pruning import pruning_report
-from rookery.studies.workers.supervisor import Event
-from rookery.studies.workers.trial_worker import open_store
-from rookery.studies.workers.worker_places import (
+from rookery.studies.workers.supervisor import (
+    Event,
     LocalWorkers,
     Supervision,
     WorkerPlace,
@@ -263,7 +262,7 @@ class StudySearch:
             pruned=len(view.of_state("pruned")),
             best=best,
             verified=verified,
-            front=pareto_front(view),
+            front=front_of(view),
             pruning=pruning_report(self.store.study.get_trials(deepcopy=False), self.base.steps),
             seconds=time.monotonic() - self._began,
             reason=self.reason if best is not None or self.reason != "finished" else _nothing(view),

@@ -11,7 +11,7 @@ from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
 from rookery.gate import demand, reaches
 from rookery.studies.space.space import with_settings
-from rookery.studies.trials.trial_plan import trial_name
+from rookery.studies.trials.plans import trial_name
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.run.components import check_device

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rookery.studies.report.study_figures import pareto_front
 from rookery.studies.storage.study_view import StudyView, TrialView
 
 
@@ -73,16 +74,11 @@ def best_trials(view: StudyView) -> tuple[BestTrial | None, tuple[BestTrial, ...
     return _unverified(view.best), ()
 
 
-def pareto_front(view: StudyView) -> tuple[dict[str, Any], ...]:
+def front_of(view: StudyView) -> tuple[dict[str, Any], ...]:
     """Trials of two objectives that no other beats in both, by falling value; empty with one objective."""
-    known = [trial for trial in view.trials if trial.is_comparable and len(trial.values) > 1]
-    best: list[TrialView] = []
-    for trial in sorted(known, key=lambda one: (-one.values[0], one.values[1], one.number)):
-        if not best or trial.values[1] < best[-1].values[1]:
-            best.append(trial)
     return tuple(
         {"number": one.number, "value": one.values[0], "seconds": one.values[1], "settings": dict(one.settings)}
-        for one in best
+        for one in (pareto_front(view) if len(view.directions) > 1 else ())
     )
 
 

@@ -6,20 +6,23 @@ the folder of the runs before anything is copied: a population that is killed in
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 from rookery.config import RunConfig
 from rookery.console import say
 from rookery.errors import ConfigError, StudyError
-from rookery.studies.population.explored_settings import drawn, perturbed
-from rookery.studies.population.lineage import append_round, drop_later, read_lineage
+from rookery.files import own_folder
 from rookery.studies.space.default_spaces import default_space
+from rookery.studies.space.dimensions import Dimension
 from rookery.studies.space.space import SearchSpace, with_settings
 from rookery.training.population.members import Member, MemberPlan
 from rookery.training.population.train_population import PopulationLoop, recorded_config, run_population
@@ -207,3 +210,74 @@ def _announcement(decided: Mapping[str, Any]) -> str:
 
 def _text(settings: Mapping[str, Sequence[Any]]) -> str:
     return ", ".join(f"{key} = {after!r} (was {before!r})" for key, (before, after) in settings.items())
+
+
+def drawn(dimension: Dimension, random: np.random.Generator) -> Any:
+    """A value from the whole range."""
+    found = dimension.distribution
+    if isinstance(found, CategoricalDistribution):
+        return dimension.from_param(found.choices[int(random.integers(len(found.choices)))])
+    assert isinstance(found, FloatDistribution | IntDistribution)
+    place = random.random()
+    if found.log:
+        value = math.exp(math.log(found.low) + place * (math.log(found.high) - math.log(found.low)))
+    else:
+        value = found.low + place * (found.high - found.low)
+    return _inside(found, value)
+
+
+def perturbed(dimension: Dimension, value: Any, factor: float) -> Any:
+    """A number a little larger or smaller; a choice becomes the one beside it."""
+    found = dimension.distribution
+    if isinstance(found, CategoricalDistribution):
+        choices = [dimension.from_param(choice) for choice in found.choices]
+        at = choices.index(value) if value in choices else 0
+        return choices[min(max(at + (1 if factor > 1 else -1), 0), len(choices) - 1)]
+    assert isinstance(found, FloatDistribution | IntDistribution)
+    if isinstance(found, IntDistribution) and round(value * factor) == value:
+        return _inside(found, value + (1 if factor > 1 else -1))
+    return _inside(found, value * factor)
+
+
+def _inside(found: FloatDistribution | IntDistribution, value: float) -> Any:
+    value = min(max(value, found.low), found.high)
+    if found.step is not None and not found.log:
+        value = found.low + round((value - found.low) / found.step) * found.step
+    return round(value) if isinstance(found, IntDistribution) else float(value)
+
+
+LINEAGE = "lineage.jsonl"
+
+
+def read_lineage(folder: Path) -> list[dict[str, Any]]:
+    """The rounds of a population, the first one first. A line that a kill has left incomplete does not count."""
+    try:
+        lines = (folder / LINEAGE).read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise StudyError(f"{folder / LINEAGE} is damaged: {error}") from None
+
+
+def append_round(folder: Path, line: Mapping[str, Any]) -> None:
+    """Add a line that is there after a power cut; the rest of one that a kill has cut is removed."""
+    with open(own_folder(folder) / LINEAGE, "ab+") as file:
+        file.seek(0)
+        whole = file.read().rfind(b"\n") + 1
+        file.truncate(whole)
+        file.write(json.dumps(line).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def drop_later(folder: Path, step: int) -> list[dict[str, Any]]:
+    """Forget rounds after the step that members continue from, as they will be made again; returns the others."""
+    rounds = read_lineage(folder)
+    kept = [one for one in rounds if one["step"] <= step]
+    if len(kept) < len(rounds):
+        beside = folder / f"{LINEAGE}.new"
+        beside.write_text("".join(json.dumps(one) + "\n" for one in kept))
+        beside.replace(folder / LINEAGE)
+    return kept

@@ -12,14 +12,11 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.trial import FrozenTrial
 
 from rookery.config import RunConfig
-from rookery.studies.population.lineage import read_lineage
-from rookery.studies.population.pbt import Scheduler, train_pbt
-from rookery.studies.space.space import SearchSpace
-from rookery.studies.space.space_checks import value_at
-from rookery.studies.storage.claim import Claim
+from rookery.studies.population.pbt import Scheduler, read_lineage, train_pbt
+from rookery.studies.space.space import SearchSpace, value_at
 from rookery.studies.storage.study_folder import StudyFolder
-from rookery.studies.storage.study_store import StudyStore
-from rookery.studies.storage.trial_attributes import LINEAGE, SECONDS
+from rookery.studies.storage.study_store import Claim, StudyStore
+from rookery.studies.storage.trial_view import LINEAGE, SECONDS
 from rookery.training.population.train_population import recorded_config
 from rookery.training.run.callbacks import Result
 from rookery.training.storage.run_dir import RunDir

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rookery.performance.overfitting import FoldOverfitting, deflated_sharpe, fold_overfitting
-from rookery.studies.trials.market_folds import GROUPS, groups_by_fold
-from rookery.studies.trials.market_value import read_figures
+from rookery.studies.trials.market_plan import GROUPS, groups_by_fold, read_figures
 
 if TYPE_CHECKING:
     from rookery.studies.storage.study_view import StudyView, TrialView

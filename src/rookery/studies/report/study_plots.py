@@ -10,11 +10,9 @@ import numpy as np
 
 from rookery.errors import StudyError
 from rookery.monitor.plots import ACCENT, EVAL, INK, PALE, figure_class, save_figure, style_frame
-from rookery.studies.report.parallel_plot import draw_parallel
-from rookery.studies.report.plot_parameters import label
+from rookery.studies.report.parameter_plots import draw_parallel, draw_slices, label
 from rookery.studies.report.report import StudyReport
-from rookery.studies.report.report_tables import METHOD_NAMES
-from rookery.studies.report.slice_plot import draw_slices
+from rookery.studies.report.report_text import METHOD_NAMES
 from rookery.studies.storage.study_view import StudyView, TrialView
 
 TOP = 10  # trials whose parts are shown
@@ -23,7 +21,7 @@ BOX = (0.09, 0.12, 0.88, 0.73)  # of the axes in the figure
 
 def draw_plots(report: StudyReport, folder: Path) -> list[Path]:
     """Draw what the trials give; returns the files. A plot that needs more than there is, is not drawn."""
-    if not any(trial.is_comparable for trial in report.study.trials):
+    if not report.study.comparable:
         raise StudyError(f"no trial of {report.study.name} has finished with a finite value: there is nothing to plot")
     plots: dict[str, Callable[[Any, StudyReport], bool]] = {
         "history": draw_history,
@@ -47,7 +45,7 @@ def draw_history(figure: Any, report: StudyReport) -> bool:
     """The value of each trial, the best so far, and values with held-out seeds."""
     study = report.study
     axes = figure.add_axes(BOX)
-    known = [trial for trial in study.trials if trial.is_comparable]
+    known = study.comparable
     numbers, values = np.array([t.number for t in known]), np.array([t.values[0] for t in known])
     best = np.maximum.accumulate(values) if study.maximise else np.minimum.accumulate(values)
     axes.scatter(numbers, values, s=_dot(len(known)), color=ACCENT, alpha=0.55, linewidth=0, label="finished trial")
@@ -120,7 +118,7 @@ def draw_front(figure: Any, report: StudyReport) -> bool:
     if len(report.study.directions) != 2 or not report.front:
         return False
     axes = figure.add_axes(BOX)
-    known = np.array([trial.values for trial in report.study.trials if trial.is_comparable])
+    known = np.array([trial.values for trial in report.study.comparable])
     front = np.array(sorted((trial.values for trial in report.front), key=lambda values: values[1]))
     corners = "steps-pre" if report.study.directions[1] else "steps-post"
     axes.scatter(known[:, 1], known[:, 0], s=_dot(len(known)), color=PALE, alpha=0.6, linewidth=0, label="trial")

@@ -85,7 +85,7 @@ class StudyWatch:
         if doing in ("running", "verifying", "no trial has begun"):
             self._active = now
             return ""
-        wanted = search_options(report.study).get("verify", 0)
+        wanted = search_options(report.study.config, report.study.folder).get("verify", 0)
         verified = min(wanted, report.figures.counts["finished"])
         if doing == "complete" and len(report.study.verified) >= verified:
             return f"the study {name} is complete"

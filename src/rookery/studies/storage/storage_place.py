@@ -7,13 +7,14 @@ import re
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from rookery.console import printable
 from rookery.errors import MissingExtra, StudyError
-from rookery.studies.storage.network_drives import network_drive
 
 POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
+CONNECT_SECONDS = 10
 SECRETS = ("password", "sslpassword")  # of a URL's query
 KNOWN = "give the path of a SQLite file, or postgresql://user@host/database"
 
@@ -71,9 +72,30 @@ class StoragePlace:
         return printable(self.url if self.file is None else self.file)
 
     @property
+    def connect_options(self) -> dict[str, Any]:
+        """What connections to PostgreSQL are opened with: a server that has vanished is noticed within a minute."""
+        options: dict[str, Any] = {
+            "connect_timeout": CONNECT_SECONDS,
+            "keepalives_idle": 20,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "application_name": "rookery",
+        }
+        return options if self.password is None else {**options, "password": self.password}
+
+    @property
     def environment(self) -> dict[str, str]:
         """What another process needs in its environment to open the database by `url`."""
         return {} if self.password is None else {"PGPASSWORD": self.password}
+
+
+def shown(storage: str | Path) -> str:
+    """A storage for people, of whatever kind: without passwords."""
+    if isinstance(storage, Path):
+        return printable(storage)
+    head, at, tail = re.sub(r"(?<=[?&])(\w*password)=[^&]*", r"\1=...", storage).rpartition("@")
+    scheme, slashes, user = head.partition("://")
+    return printable(f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}")
 
 
 def _split_password(url: str) -> tuple[str, str | None]:
@@ -97,3 +119,51 @@ def _split_password(url: str) -> tuple[str, str | None]:
 def _sqlite_file(url: str) -> str:
     """The path in a URL such as sqlite:///studies/x.db, or sqlite:////data/x.db."""
     return re.sub(r"^sqlite:///?", "", url).split("?")[0]
+
+
+MOUNTS = Path("/proc/mounts")
+NETWORK = {
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "vmhgfs",
+}  # fmt: skip
+# FUSE is used for both; what is not known to be a local disk counts as a network drive.
+LOCAL_FUSE = {"bindfs", "encfs", "exfat", "ext2", "ext4", "fuse-overlayfs", "gocryptfs", "mergerfs", "ntfs", "ntfs-3g"}
+
+
+def network_drive(path: Path, mounts: str | None = None) -> str | None:
+    """The type of the network drive that `path` is or will be on, such as "nfs4"; None if it is on a local disk.
+
+    Args:
+        path: A file or folder that need not exist.
+        mounts: What /proc/mounts says, if it is not to be read.
+
+    >>> network_drive(Path("/data/x/study.db"), "disk / ext4 rw 0 0\\nhost:/share /data nfs4 rw 0 0\\n")
+    'nfs4'
+    """
+    kind = file_system(path, _read_mounts() if mounts is None else mounts)
+    if kind.startswith("fuse."):
+        return None if kind.removeprefix("fuse.") in LOCAL_FUSE else kind
+    return kind if kind in NETWORK else None
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """The type of the file system that is mounted nearest above `path`; "" if nothing says."""
+    real = os.path.realpath(path)
+    longest, kind = -1, ""
+    for line in mounts.splitlines():
+        place, found = (_unescaped(word) for word in line.split(" ")[1:3])
+        above = place.rstrip("/")
+        if (real == above or real.startswith(f"{above}/")) and len(above) >= longest:  # a later mount hides an earlier
+            longest, kind = len(above), found
+    return kind
+
+
+def _read_mounts() -> str:
+    try:
+        return MOUNTS.read_text(errors="surrogateescape")
+    except OSError:  # there is no such file, as on macOS
+        return ""
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), word)

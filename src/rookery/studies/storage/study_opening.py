@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -16,13 +18,10 @@ from rookery.config.schema import RunConfig
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError
 from rookery.files import open_plain, replace_file, try_lock
-from rookery.studies.storage.patience import Patience
-from rookery.studies.storage.patient_storage import PatientStorage
-from rookery.studies.storage.rdb import postgres_options
+from rookery.studies.storage.patient_storage import Patience, PatientStorage
 from rookery.studies.storage.storage_place import StoragePlace
-from rookery.studies.storage.study_folder import StudyFolder, new_study_id
-from rookery.studies.storage.study_rules import check_same, recorded_config
-from rookery.studies.storage.trial_attributes import FORMAT, STUDY_CONFIG, STUDY_FORMAT, STUDY_ID
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.trial_view import FORMAT, STUDY_CONFIG, STUDY_FORMAT, STUDY_ID
 
 OPENING_SECONDS = 60.0  # a wrong host or port is told sooner than a server that worked is given up
 ADVISORY_LOCK = 7667673  # a number that no other program locks in PostgreSQL
@@ -69,7 +68,7 @@ def _locked_connection(place: StoragePlace) -> Any:
     from sqlalchemy.exc import DBAPIError
 
     try:
-        connection = psycopg.connect(place.url, autocommit=True, **postgres_options(place))
+        connection = psycopg.connect(place.url, autocommit=True, **place.connect_options)
         connection.execute("SELECT pg_advisory_lock(%s)", [ADVISORY_LOCK])
     except psycopg.Error as error:
         raise DBAPIError("", {}, error) from None
@@ -150,7 +149,7 @@ def _describe(folder: StudyFolder, study: optuna.Study, config: RunConfig | None
             f"the study {folder.name} in this database was not made by a search of rookery, and cannot be continued "
             "by one: give search.study_name another name (rookery study shows it as it is)"
         )
-    study.set_user_attr(STUDY_ID, new_study_id())
+    study.set_user_attr(STUDY_ID, uuid.uuid4().hex)
     if config is not None:
         study.set_user_attr(STUDY_CONFIG, recorded_config(config))
     study.set_user_attr(STUDY_FORMAT, FORMAT)  # last: what is before it is complete
@@ -177,3 +176,63 @@ def _check(
         )
     if config is not None and STUDY_CONFIG in known:
         check_same(folder.name, known[STUDY_CONFIG], recorded_config(config))
+
+
+FREE = {
+    "name", "runs_dir", "workers", "backend", "start_method", "device", "groups", "step_timeout", "on_failure",
+    "max_restarts", "on_out_of_memory", "devices",
+    "search.n_trials", "search.study_name", "search.studies_dir", "search.storage", "search.workers",
+    "search.timeout", "search.sampler", "search.seed", "search.constraints", "search.enqueue", "search.verify",
+    "search.verify_seeds", "search.pruner", "search.trial_timeout", "search.trial_memory", "search.trial_gpu_memory",
+    "search.max_failures",
+}  # fmt: skip
+FREE_SECTIONS = ("monitor.", "checkpoints.", "search.population.")
+WHOLE = ("search.space", "world_options", "tables")  # tables whose keys have dots, or are the world's own
+SHOWN = 5
+
+
+def recorded_config(config: RunConfig, short: bool = False) -> dict[str, Any]:
+    """The configuration as it is kept with the study: what JSON has, and no password. If `short`, without defaults."""
+    found = config.model_dump(mode="json", exclude_defaults=short)
+    if config.search.storage is not None:
+        place = StoragePlace.parse(config.search.storage)
+        found["search"]["storage"] = config.search.storage if place.file is not None else place.url
+    return found
+
+
+def check_same(name: str, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse to continue a study with settings that make its trials hard to compare.
+
+    Raises:
+        StudyError: Settings differ; the message names them.
+    """
+    before, now = _flat(recorded), _flat(json.loads(json.dumps(given)))
+    different = [key for key in before if key in now and before[key] != now[key] and not _is_free(key)]
+    if not different:
+        return
+    shown = ", ".join(f"{key} = {_text(now[key])} ({_text(before[key])} before)" for key in different[:SHOWN])
+    more = f" and {len(different) - SHOWN} more" if len(different) > SHOWN else ""
+    raise StudyError(
+        f"the study {name} cannot be continued with {shown}{more}: its trials could not be compared; give the settings "
+        "as before, or search.study_name another name"
+    )
+
+
+def _is_free(key: str) -> bool:
+    return key in FREE or key.startswith(FREE_SECTIONS)
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and key not in WHOLE:
+            found.update(_flat(value, f"{key}."))
+        else:
+            found[key] = value
+    return found
+
+
+def _text(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

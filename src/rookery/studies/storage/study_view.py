@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +9,19 @@ from typing import Any
 
 from rookery.console import printable
 from rookery.errors import StudyError
-from rookery.studies.storage.stored_trials import DAMAGED, State, StoredStudy
-from rookery.studies.storage.study_place import StudyPlace, near_names
-from rookery.studies.storage.study_storage import Storage, open_storage, shown
-from rookery.studies.storage.trial_attributes import STUDY_CONFIG
-from rookery.studies.storage.trial_view import TrialView, VerifiedTrial, trial_view, verified_trials
+from rookery.studies.storage.storage_place import shown
+from rookery.studies.storage.study_folder import StudyPlace
+from rookery.studies.storage.trial_sources import DAMAGED
+from rookery.studies.storage.trial_table import STATE_NAMES, TrialTable, open_source
+from rookery.studies.storage.trial_view import (
+    STUDY_CONFIG,
+    Distribution,
+    State,
+    TrialView,
+    VerifiedTrial,
+    best_verified,
+    verified_trials,
+)
 
 __all__ = ["StudyReader", "StudyView", "TrialView", "VerifiedTrial", "open_study"]
 
@@ -32,23 +39,26 @@ class StudyView:
     verified: Mapping[int, VerifiedTrial] = field(default_factory=dict)
     directions: tuple[bool, ...] = ()  # for each objective whether it is maximised; if empty, `maximise` alone
     attributes: Mapping[str, Any] = field(default_factory=dict)  # all user attributes of the study
+    distributions: Mapping[str, Distribution] = field(default_factory=dict)  # by parameter
 
     def of_state(self, *states: State) -> list[TrialView]:
         return [trial for trial in self.trials if trial.state in states]
 
     @property
+    def comparable(self) -> list[TrialView]:
+        """Trials that finished with numbers."""
+        return [trial for trial in self.trials if trial.is_comparable]
+
+    @property
     def best(self) -> TrialView | None:
         """The finished trial with the best value, the first objective if there are several; None if there is none."""
         sign = 1 if self.maximise else -1
-        known = [trial for trial in self.trials if trial.is_comparable]
-        return max(known, key=lambda trial: (sign * trial.values[0], -trial.number), default=None)
+        return max(self.comparable, key=lambda trial: (sign * trial.values[0], -trial.number), default=None)
 
     @property
     def best_verified(self) -> VerifiedTrial | None:
         """The trial with the best interquartile mean over held-out seeds; None if none was verified."""
-        sign = 1 if self.maximise else -1
-        known = [trial for trial in self.verified.values() if math.isfinite(trial.iqm)]
-        return max(known, key=lambda trial: (sign * trial.iqm, -trial.number), default=None)
+        return best_verified(self.verified, self.maximise)
 
     @property
     def chosen(self) -> TrialView | None:
@@ -64,72 +74,68 @@ class StudyView:
 
 
 class StudyReader:
-    """A study that can be read repeatedly."""
+    """A study that can be read repeatedly: trials that have ended are read once."""
 
     def __init__(self, place: StudyPlace) -> None:
         self.place = place
-        self._storage: Storage | None = None
-        self._views: dict[int, TrialView] = {}  # of trials that will not change
+        self.close()
 
     @classmethod
     def find(cls, study: str | Path, studies_dir: str | Path = "studies", storage: str | None = None) -> StudyReader:
         """The reader of a study, as `open_study` takes it."""
         return cls(StudyPlace.find(study, studies_dir, storage))
 
+    def close(self) -> None:
+        """Forget what was read, so that the next `read` begins anew."""
+        self._table: TrialTable | None = None
+        self._epoch, self._views = "", list[TrialView]()  # by the places of trials in the table
+
     def read(self) -> StudyView:
         """The study now. StudyError if it is not there, StorageLost if its storage does not answer."""
-        if self._storage is None:
-            self._storage = open_storage(self.place.storage)
-        name = self.place.name or self._only_name(self._storage)
-        stored = self._storage.read(name)
-        if stored is None:
-            others = near_names(name, self._storage.names())
-            raise StudyError(f"there is no study {name[:80]!r} in {shown(self.place.storage)}{others}")
+        if self._table is None:
+            self._table = TrialTable(open_source(self.place.storage, self.place.name))
         try:
-            return self._view(name, stored)
+            self._table.refresh()
+            self._update(self._table)
+            return self._view(self._table)
         except DAMAGED as error:
+            name = (self._table.head.name or self.place.name or "")[:80]
             raise StudyError(
-                f"the study {name[:80]!r} in {shown(self.place.storage)} is damaged "
+                f"the study {name!r} in {shown(self.place.storage)} is damaged, or of another version of Optuna "
                 f"({type(error).__name__}: {printable(error)[:200]})"
             ) from None
 
-    def close(self) -> None:
-        """Forget the storage, so that the next `read` opens it anew."""
-        if self._storage is not None:
-            self._storage.close()
-        self._storage = None
-        self._views.clear()
+    def _update(self, table: TrialTable) -> None:
+        """Make views of the trials that are new or were open."""
+        if table.epoch != self._epoch:
+            self._epoch, self._views = table.epoch, []
+        views = self._views
+        places = [k for k, view in enumerate(views) if view.state in ("waiting", "running")]
+        places += range(len(views), len(table))
+        views += [TrialView(0, "waiting")] * (len(table) - len(views))
+        ids = table.ids[places].tolist()
+        attributes, params = table.attributes(ids, strict=True), table.params_at(places)
+        moments = zip(table.moments(table.start[places]), table.moments(table.end[places]), strict=True)
+        rows = zip(places, ids, table.values[places].tolist(), params, moments, strict=True)
+        for place, trial, values, given, times in rows:
+            known = () if all(value != value for value in values) else tuple(values)
+            state = STATE_NAMES[table.state[place]]
+            views[place] = TrialView.read(int(table.number[place]), state, known, given, times, attributes[trial])
 
-    def _only_name(self, storage: Storage) -> str:
-        names = storage.names()
-        where = shown(self.place.storage)
-        if not names:
-            raise StudyError(f"there is no study in {where}")
-        if len(names) > 1:
-            raise StudyError(
-                f"{where} holds {len(names)} studies: name one of them, such as `rookery study {sorted(names)[0]:.80} "
-                f"--storage {where}`; there are: {', '.join(printable(name)[:80] for name in sorted(names)[:10])}"
-            )
-        return names[0]
-
-    def _view(self, name: str, stored: StoredStudy) -> StudyView:
-        trials = []
-        for trial in stored.trials:
-            view = self._views.get(trial.number)
-            if view is None or view.state in ("waiting", "running"):
-                view = self._views[trial.number] = trial_view(trial)
-            trials.append(view)
-        config = stored.attributes.get(STUDY_CONFIG)
+    def _view(self, table: TrialTable) -> StudyView:
+        head = table.head
+        config = head.attributes.get(STUDY_CONFIG)
         return StudyView(
-            name=name,
+            name=head.name,
             folder=self.place.folder,
             storage=shown(self.place.storage),
-            maximise=stored.directions[0],
-            trials=trials,
+            maximise=head.directions[0],
+            trials=sorted(self._views, key=lambda view: view.number),
             config=config if isinstance(config, dict) else None,
-            verified=verified_trials(stored.attributes),
-            directions=stored.directions,
-            attributes=stored.attributes,
+            verified=verified_trials(head.attributes),
+            directions=head.directions,
+            attributes=head.attributes,
+            distributions=dict(table.distributions),
         )
 
 

@@ -6,20 +6,32 @@ agent less that of holding on the fold's test windows. No fold has a bar of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rookery.config import RunConfig
 from rookery.config.sections import SearchOptions
+from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
-from rookery.studies.trials.market_folds import market_folds, refuse_own_splits
-from rookery.studies.trials.market_value import sharpe_above_hold
+from rookery.files import replace_file
+from rookery.performance.overfitting import moments
+from rookery.performance.ratios import sharpe
+from rookery.studies.trials.plans import TrialPart, Values, part_of
 from rookery.studies.trials.pruning import BY_EVALUATIONS
-from rookery.studies.trials.trial_plan import TrialPart, Values, part_of
+from rookery.training.backtest.backtest import world_to_test
+from rookery.training.backtest.joined_account import JoinedAccount, join
+from rookery.training.backtest.recording import MarketView, record_windows
+from rookery.training.backtest.records import MarketFacts
+from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.evaluation.win_record import interval_of
 from rookery.training.storage.run_dir import RunDir
+from rookery.worlds.market.market_options import with_own_names
 
 SPREAD_WEIGHT = 0.1  # of the standard deviation over folds, which is subtracted
 HELD_OUT = 1_000  # added to the first seed of a trial: the first seed of its verification
@@ -92,3 +104,151 @@ def _part(config: RunConfig, name: str, seed: int, split: Any, evaluation_split:
         rarely = {"every": NEVER, "max_episodes": config.evaluation.max_episodes or config.evaluation.episodes}
         changes["evaluation"] = config.evaluation.model_copy(update=rarely)
     return part_of(config, name, **changes)
+
+
+GROUPS = 4  # of combinatorial purged cross-validation, unless `search.folds` says otherwise
+LAST_SEGMENT = 0.15  # of the bars: the split "test" of a market world
+LEAST_BARS = 10  # of a window, beyond the lookback: fewer say nothing
+OF_A_SEARCH = {"split": "train", "evaluation_split": "validation"}  # options that a search sets itself
+
+
+def groups_per_test(groups: int) -> int:
+    """How many of the groups a fold tests on: two, and never more than half of them.
+
+    >>> groups_per_test(4), groups_per_test(6), groups_per_test(3)
+    (2, 2, 1)
+    """
+    return min(2, groups // 2)
+
+
+def groups_by_fold(groups: int) -> list[tuple[int, ...]]:
+    """The groups that each fold tests on, in the order of the folds.
+
+    >>> groups_by_fold(4)
+    [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    """
+    return list(combinations(range(groups), groups_per_test(groups)))
+
+
+def market_folds(config: RunConfig, search: SearchOptions) -> list[Split]:
+    """The folds of a trial, as positions among the times of the bars: for each, where it trains and where it tests.
+
+    The last segment and the embargo before it are left out. After each test no bar is trained on for `search.embargo`
+    bars, or for the lookback if that is longer: an observation would show bars of the test.
+    """
+    view = market_of(config)
+    groups, lookback = search.folds or GROUPS, int(view.world.lookback)
+    embargo = max(search.embargo, lookback)
+    rows, least = len(np.unique(view.market.times)), lookback + LEAST_BARS
+    if groups < 2:
+        raise OptionError(f"search.folds = {groups}: cross-validation needs at least 2 groups of bars, such as 4")
+    known = rows - round(LAST_SEGMENT * rows) - embargo
+    if known // groups < least:
+        raise _too_few(rows, groups, embargo, f"a group would have {max(known, 0) // groups}, and needs {least}")
+    try:
+        folds = combinatorial_purged(known, groups, groups_per_test(groups), embargo=embargo)
+    except OptionError as error:
+        raise _too_few(rows, groups, embargo, str(error)) from None
+    if any(np.diff(fold.train).max(initial=0) < least for fold in folds):
+        raise _too_few(rows, groups, embargo, f"training needs a window of {least}")
+    return folds
+
+
+def market_of(config: RunConfig) -> MarketView:
+    """All bars of the world that a configuration names."""
+    world = world_to_test(config, {"split": "all"}).kernel_world
+    if world is None:
+        raise OptionError(
+            f"{config.world} is no market world: search.metric = sharpe_difference is for crypto and forex"
+        )
+    return MarketView(world)
+
+
+def refuse_own_splits(config: RunConfig) -> None:
+    """Refuse windows of the user's own: a search could not keep the last segment from its trials."""
+    for option, usual in OF_A_SEARCH.items():
+        value: Any = config.world_options.get(option, usual)
+        if value is not None and value != usual:
+            raise OptionError(
+                f"world_options.{option} = {value!r}: a search of a market world chooses the bars of its trials, so "
+                "that none is shown the last segment; omit this option"
+            )
+
+
+def _too_few(rows: int, groups: int, embargo: int, why: str) -> OptionError:
+    """The error for data that are too short."""
+    return OptionError(
+        f"{rows} bars are too few for search.folds = {groups} groups with search.embargo = {embargo} ({why}): take "
+        "more bars, fewer groups or a shorter embargo"
+    )
+
+
+FIGURES = "test_figures.json"  # in the folder of a trial's run
+
+
+def played(run: RunDir, split: Any, changes: Mapping[str, Any] | None = None) -> tuple[JoinedAccount, MarketFacts]:
+    """The account of a run's best checkpoint on the bars of a split, and the facts about these bars. `changes` are
+    other options of the world, such as its data; None is the world's default."""
+    trained = open_run(run.path, run.path.parent, best=True, trust=True)
+    options = {**with_own_names(trained.config.world_options), **(changes or {})}
+    kept = {name: value for name, value in options.items() if value is not None}
+    world = world_to_test(trained.config.model_copy(update={"world_options": kept}), {"split": split})
+    records, facts = record_windows(world, trained.agent, deterministic=trained.config.evaluation.deterministic)
+    return join(records), facts
+
+
+def sharpe_above_hold(run: RunDir, split: Any) -> float:
+    """The Sharpe ratio a year of the run's agent less that of holding. The figures are written into the run's folder,
+    for the study's overfitting figures."""
+    account, facts = played(run, split)
+    figures = figures_of(account, facts)
+    replace_file(run.path / FIGURES, [json.dumps(figures, indent=2).encode(), b"\n"])
+    return float(figures["sharpe_difference"])
+
+
+def figures_of(account: JoinedAccount, facts: MarketFacts) -> dict[str, Any]:
+    """Sharpe ratios a year, and the moments of what the agent earned beyond holding, per bar."""
+    a_year = facts.periods_per_year
+    agent, hold = (ratio(account.returns(name), a_year) for name in ("agent", "hold"))
+    return {
+        "sharpe": agent,
+        "hold_sharpe": hold,
+        "sharpe_difference": agent - hold,
+        "periods_per_year": a_year,
+        **excess_moments(account.returns("agent"), account.returns("hold")),
+    }
+
+
+def excess_moments(returns: np.ndarray, others: np.ndarray) -> dict[str, float]:
+    """Moments of what an account earned beyond another, by the names that `deflated_sharpe` takes, but for the Sharpe
+    ratio: that one is called `sharpe_per_bar`."""
+    found = moments(beyond(returns, others))
+    return {"sharpe_per_bar": found.pop("sharpe"), **found}
+
+
+def ratio(returns: np.ndarray, periods_per_year: float) -> float:
+    """A Sharpe ratio a year; 0 of an account that never changed or has fewer than two bars."""
+    return float(sharpe(returns, periods_per_year)) if len(returns) > 1 else 0.0
+
+
+def beyond(returns: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """What an account earned beyond another one that is scaled to the same volatility. The mean has the sign of the
+    difference of both Sharpe ratios, so that who only takes less risk earns nothing here.
+
+    >>> beyond(np.array([0.01, -0.02, 0.03]), np.array([0.02, -0.04, 0.06])).round(12).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    spread, other = float(returns.std()), float(others.std())
+    if spread == 0.0 or other == 0.0:
+        return returns.copy()
+    return returns - others * (spread / other)
+
+
+def read_figures(run: Path) -> dict[str, float] | None:
+    """The figures in a run's folder; None if there are none."""
+    try:
+        found = json.loads((run / FIGURES).read_bytes())
+    except (OSError, ValueError):
+        return None
+    numbers = isinstance(found, dict) and all(isinstance(x, (int, float)) and math.isfinite(x) for x in found.values())
+    return found if numbers else None

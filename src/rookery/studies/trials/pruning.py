@@ -6,41 +6,18 @@ or folds, one by one, with those of the best trial.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import optuna
-from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
 from rookery.config import RunConfig
-from rookery.config.sections import SearchOptions
-from rookery.studies.storage.claim import Claim
-from rookery.studies.storage.trial_attributes import PARTS
+from rookery.studies.storage.study_store import Claim
+from rookery.studies.storage.trial_view import PARTS
 from rookery.training.run.callbacks import Callback, RunControl
 
 PRUNED = "pruned"  # the reason with which such a run ends
 BY_EVALUATIONS = ("median", "asha", "hyperband")
-STARTUP_TRIALS = 5  # trials that are trained to the end before any is pruned
-REDUCTION = 3
-SIGNIFICANCE = 0.1
-
-
-def make_pruner(search: SearchOptions, steps: int) -> optuna.pruners.BasePruner:
-    """Optuna's pruner of this name. `steps` is the length of a run."""
-    first = max(1, steps // 10)
-    if search.pruner == "median":
-        return optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=first)
-    if search.pruner == "asha":
-        return optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=REDUCTION)
-    if search.pruner == "hyperband":
-        return optuna.pruners.HyperbandPruner(min_resource=first, max_resource=steps, reduction_factor=REDUCTION)
-    if search.pruner == "wilcoxon":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            return optuna.pruners.WilcoxonPruner(p_threshold=SIGNIFICANCE)
-    return optuna.pruners.NopPruner()
 
 
 def pruning_callback(claim: Claim, config: RunConfig) -> Callback:

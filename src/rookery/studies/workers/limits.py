@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import psutil
 
@@ -13,7 +16,7 @@ from rookery.config.sections import SearchOptions
 from rookery.console import size_text
 from rookery.files import read_plain, replace_file
 from rookery.monitor.formatting import duration
-from rookery.studies.trials.trial_plan import trial_name
+from rookery.studies.trials.plans import trial_name
 
 GRACE_SECONDS = 60.0  # to save a checkpoint and end, beyond the time of a trial
 LARGEST = 1 << 16  # bytes of a verdict
@@ -76,3 +79,37 @@ class Verdicts:
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{trial_name(number)}.failed.json"
+
+
+ASKED = "asked to stop"
+
+
+class StopSignals:
+    """From when it is made, SIGTERM asks this process to stop: `reason` says why. A run that is under way has its own
+    handler, saves and ends as interrupted. SIGINT is for the supervisor."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._on_signal)
+
+    def __bool__(self) -> bool:
+        return bool(self.reason)
+
+    def ask(self, reason: str = ASKED) -> None:
+        """Stop, from any thread: what was asked first counts, except that a general stop counts more."""
+        if not self.reason or reason == ASKED:
+            self.reason = reason
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def noticed(self) -> None:
+        """A run has ended as interrupted: its handler has taken the signal."""
+        self.reason = self.reason or ASKED
+
+    def clear(self, reason: str) -> None:
+        """Go on, if this was the reason."""
+        if self.reason == reason:
+            self.reason = ""
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.noticed()

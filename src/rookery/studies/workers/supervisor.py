@@ -6,20 +6,29 @@ import json
 import os
 import queue
 import signal
+import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from rookery.config import RunConfig
-from rookery.errors import StorageLost, StudyError
+from rookery.config.sections import ClusterOptions, check_local
+from rookery.engine.workers.child_process import ONE_THREAD
+from rookery.errors import ConfigError, StorageLost, StudyError
 from rookery.files import own_folder, replace_file
+from rookery.forks import kill_group
 from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.study_config import divided
 from rookery.studies.workers.limits import GRACE_SECONDS, Verdicts, memory_of, too_large, too_long
-from rookery.studies.workers.worker_process import WorkerProcess
+from rookery.training.commands import start_command
+from rookery.training.seeds.processes import Shares
 
 POLL_SECONDS = 0.2
 MEMORY_SECONDS = 1.0  # between two measurements
@@ -161,3 +170,145 @@ class Supervisor:
 
 def _how(status: int) -> str:
     return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+
+
+# Imports make some 300,000 objects that stay: walking through them again and again takes a second.
+CODE = (
+    "import gc, sys; gc.set_threshold(10_000, 20, 50); "
+    "from rookery.engine.workers.child_process import die_with_parent; "
+    "die_with_parent(int(sys.argv.pop(1))); from rookery.studies.workers.trial_worker import main; gc.freeze(); main()"
+)
+TAIL = 2000  # bytes of a log
+
+
+class WorkerProcess:
+    """One worker. Its events are put into a queue, each with the worker; None stands for its end."""
+
+    def __init__(
+        self, name: str, task: Path, log: Path, events: queue.SimpleQueue[Any], more: Mapping[str, str]
+    ) -> None:
+        """`more` are environment variables, such as the password of a database."""
+        self.name, self._task, self.log, self._events = name, task, log, events
+        self.trials: dict[int, float | None] = {}  # those it trains: when it should have ended, by the monotonic clock
+        self.began_any = False
+        with open(log, "ab") as file:
+            self.process: subprocess.Popen[bytes] = start_command(
+                str(task), variables={**ONE_THREAD, **more}, code=CODE, stdout=subprocess.PIPE, stderr=file
+            )
+        threading.Thread(target=self._listen, name=f"rookery {name}", daemon=True).start()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; negative for a signal, None while it runs."""
+        return self.process.poll()
+
+    def note(self, event: Mapping[str, Any], grace: float) -> None:
+        """Keep up with what it trains."""
+        number = event.get("trial")
+        if event["event"] == "begin":
+            left = event.get("seconds_left")
+            self.trials[event["trial"]] = None if left is None else time.monotonic() + left + grace
+            self.began_any = True
+        elif event["event"] == "end" and number in self.trials:
+            del self.trials[event["trial"]]
+
+    def overdue(self, now: float) -> list[int]:
+        """Trials that should have ended."""
+        return [number for number, end in self.trials.items() if end is not None and now > end]
+
+    def stop(self) -> None:
+        """Ask it to save and end."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it with the processes of its envs, and wait until it is gone."""
+        kill_group(self.process)
+        self.process.wait()
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        with suppress(OSError), open(self.log, "rb") as file:
+            file.seek(max(0, self.log.stat().st_size - TAIL))
+            return file.read().decode(errors="replace").strip()
+        return ""
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                with suppress(ValueError):
+                    self._events.put((self, json.loads(line)))
+        self.process.wait()
+        self._events.put((self, None))
+
+
+CLUSTERS = {"ray": ("rookery.cluster.ray_search", "open_ray_workers")}
+
+
+class Supervision(Protocol):
+    """What a search sees of those who train its trials; see `Supervisor`."""
+
+    signal: int
+
+    @property
+    def stopping(self) -> str: ...
+
+    def stop(self, reason: str) -> None: ...
+
+    def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None: ...
+
+
+class WorkerPlace(Protocol):
+    """The workers of a search."""
+
+    shares: Shares  # how many trials are trained at a time, and the cores of each
+
+    def supervise(self, store: StudyStore, base: RunConfig, train: bool) -> AbstractContextManager[Supervision]:
+        """Train and verify trials; without `train`, verify only."""
+
+
+class LocalWorkers:
+    """Processes of this machine."""
+
+    def __init__(self, shares: Shares, variables: Mapping[str, str]) -> None:
+        """`variables` are added to the environment of workers, such as the password of a database."""
+        self.shares, self._variables = shares, variables
+
+    def supervise(self, store: StudyStore, base: RunConfig, train: bool) -> Supervisor:
+        return Supervisor(store.folder, base, self.shares.jobs, self._variables, train=train)
+
+
+@contextmanager
+def open_workers(cluster: ClusterOptions, base: RunConfig, variables: Mapping[str, str]) -> Iterator[WorkerPlace]:
+    """The workers of a search with this configuration; `variables` are those of `LocalWorkers`."""
+    if cluster.kind == "local":
+        yield LocalWorkers(divided(base), variables)
+        return
+    module, name = CLUSTERS[cluster.kind]
+    with getattr(import_module(module), name)(cluster, base) as place:
+        yield place
+
+
+def without_cluster(config: RunConfig) -> RunConfig:
+    """The configuration of runs that each train on one machine."""
+    changed = config.model_copy(update={"cluster": ClusterOptions()})
+    changed.model_fields_set.discard("cluster")
+    return changed
+
+
+def check_cluster_search(config: RunConfig) -> None:
+    """Refuse a search whose trials cannot be trained one by one on a cluster."""
+    if config.cluster.kind == "local":
+        check_local(config.cluster)
+        return
+    if config.cluster.nodes is not None:
+        raise ConfigError(
+            "`cluster.nodes` is the number of collectors of one run, and every trial of a search trains on one node: "
+            "`search.workers` (--workers) is how many train at a time"
+        )
+    if config.search.population.size > 1 or config.search.population.exploit_every is not None:
+        raise ConfigError(
+            f'`cluster.kind` = "{config.cluster.kind}" trains trials one by one, and cannot be combined with '
+            "`search.population`: leave one of them out"
+        )

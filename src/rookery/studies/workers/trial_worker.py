@@ -17,25 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-import optuna
-
 from rookery.config import RunConfig, build_config
 from rookery.console import say
 from rookery.errors import RunBusy, StorageLost
 from rookery.gate import allow, reaches
-from rookery.studies.space.samplers import make_sampler
-from rookery.studies.space.space import SearchSpace
 from rookery.studies.storage.study_folder import StudyFolder
-from rookery.studies.storage.study_store import StudyStore
-from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome, Watcher, train_parts
-from rookery.studies.trials.parts_together import batches, train_together
-from rookery.studies.trials.pruning import PRUNED, make_pruner
-from rookery.studies.trials.trial_plan import TrialPart
-from rookery.studies.workers.limits import limit_gpu_memory, too_long
-from rookery.studies.workers.open_trial import OpenTrial
-from rookery.studies.workers.stop_signals import StopSignals
-from rookery.studies.workers.trial_claims import LEASE, TrialClaims
-from rookery.studies.workers.verification_worker import VerificationWorker
+from rookery.studies.storage.study_store import StudyStore, open_store
+from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome, Watcher, batches, train_parts, train_together
+from rookery.studies.trials.plans import TrialPart
+from rookery.studies.trials.pruning import PRUNED
+from rookery.studies.workers.limits import StopSignals, limit_gpu_memory, too_long
+from rookery.studies.workers.trial_claims import LEASE, OpenTrial, TrialClaims
+from rookery.studies.workers.verification import VerificationWorker
 
 POLL_SECONDS = 0.5  # while other workers have what is left
 STOPPED, LOST = 143, 75  # exit statuses: by a signal; the storage is gone
@@ -170,17 +163,6 @@ class TrialWorker(TrialClaims):
         finally:
             if timer is not None:
                 timer.cancel()
-
-
-def open_store(folder: StudyFolder, base: RunConfig, storage: str | None = None) -> StudyStore:
-    """The study with the sampler and the pruner of its configuration."""
-    search = base.search
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # its notes are for programs that call it
-    directions = ["maximize"] if search.objectives == "value" else ["maximize", "minimize"]
-    return StudyStore.open(
-        folder, storage or search.storage, base, make_sampler(search, SearchSpace.of(base)), directions=directions,
-        pruner=make_pruner(search, base.steps),
-    )  # fmt: skip
 
 
 def work(task: Task, out: TextIO) -> int:

@@ -197,7 +197,7 @@ def _wait(device: torch.device) -> None:
 
 
 LEARNERS = ("ppo", "sac", "td3", "dqn")  # that collectors can act for
-CLUSTERS = {"ray": ("rookery.cluster.ray_envs", "open_ray_envs")}
+CLUSTERS = {"ray": ("rookery.cluster.remote_envs", "open_ray_envs")}
 
 
 def open_envs(run: ResolvedRun) -> AbstractContextManager[Any]:

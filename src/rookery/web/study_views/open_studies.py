@@ -20,21 +20,19 @@ import orjson
 from rookery.console import printable
 from rookery.errors import RookeryError, StorageLost, StudyError
 from rookery.studies.storage.sqlite_file import open_to_read
-from rookery.studies.storage.storage_place import StoragePlace
-from rookery.studies.storage.stored_trials import DAMAGED
-from rookery.studies.storage.study_place import StudyPlace
-from rookery.studies.storage.study_storage import is_journal
+from rookery.studies.storage.study_folder import StudyPlace
+from rookery.studies.storage.trial_sources import DAMAGED, TrialSource
+from rookery.studies.storage.trial_table import TrialTable, is_journal, open_source
 from rookery.web.run_folders import NotShown, RunFolders
-from rookery.web.study_views.study_source import TrialSource
 from rookery.web.study_views.study_summary import summary
 from rookery.web.study_views.study_threads import SlowFailures, all_within
-from rookery.web.study_views.trial_columns import TrialColumns
 
 MOST_KEPT = 64  # studies with their columns: some 10 MB each at 50,000 trials
 FILE = ".db"  # the ending of a study that is a single file, as Optuna makes it
 TABLES = ("studies", "trials")  # of Optuna
 FRESH_SECONDS = 0.3  # readers within this time share one look at the database
 LOCK_SECONDS = 5.0  # a request waits so long for another one that reads the same study
+LOOK_SECONDS = 20.0  # after which a look at a study is given up
 LIST_SECONDS = 4.0  # a study that takes longer is listed without its figures
 
 
@@ -47,7 +45,7 @@ class OpenStudy:
         """`path` is that of the study's folder, or of the single file that it is."""
         self.place, self.name, self.path = place, name, path
         self.folder = path if path.is_dir() else None
-        self.columns = TrialColumns(source)
+        self.columns = TrialTable(source, LOOK_SECONDS)
         self.is_costly = is_costly  # to open: a database elsewhere, or a journal, for which Optuna is imported
         self.is_read = False
         self.cached: dict[str, tuple[Any, Any]] = {}  # by what it is: what it was made from, and it
@@ -65,7 +63,7 @@ class OpenStudy:
         return f"{self.place}:{self.name}"
 
     @contextmanager
-    def look(self, with_params: bool = True) -> Iterator[TrialColumns]:
+    def look(self, with_params: bool = True) -> Iterator[TrialTable]:
         """The columns as they are now; no other thread changes them within."""
         with self._failures.watching(self.path):
             if not self._lock.acquire(timeout=LOCK_SECONDS):
@@ -109,7 +107,7 @@ class OpenStudies:
                 self._open[place, name] = known
             self._open.move_to_end((place, name))
             while len(self._open) > MOST_KEPT:
-                self._open.popitem(last=False)[1][1].columns.source.close()
+                self._open.popitem(last=False)
             return known[1]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -123,10 +121,6 @@ class OpenStudies:
             if rows[at] is late:
                 rows[at] = {**_empty_row(place, name), "error": "its database has not answered yet"}
         return [row for row in rows if row is not None]
-
-    def close(self) -> None:
-        for _, study in self._open.values():
-            study.columns.source.close()
 
     def _path(self, place: str, name: str) -> Path:
         """The folder or the file of a study."""
@@ -164,22 +158,12 @@ class OpenStudies:
         return {**row, **{key: value for key, value in made.items() if key != "verified"}}
 
     def _make(self, place: str, name: str, path: Path) -> OpenStudy:
-        from rookery.web.study_views.sql_trials import SqliteFile, SqlTrials
-
         if path.is_file():
-            return OpenStudy(place, name, path, SqlTrials(SqliteFile(path), None), self._failures)
+            return OpenStudy(place, name, path, open_source(path, None), self._failures)
         where = StudyPlace.find(path)
-        if isinstance(where.storage, str):
-            from rookery.web.study_views.sql_trials import PostgresDatabase
-
-            elsewhere = PostgresDatabase(StoragePlace.parse(where.storage))
-            return OpenStudy(place, name, path, SqlTrials(elsewhere, where.name), self._failures, is_costly=True)
-        file = self._inside(where.storage)
-        if is_journal(file):
-            from rookery.web.study_views.journal_trials import JournalTrials
-
-            return OpenStudy(place, name, path, JournalTrials(file, where.name), self._failures, is_costly=True)
-        return OpenStudy(place, name, path, SqlTrials(SqliteFile(file), where.name), self._failures)
+        storage = where.storage if isinstance(where.storage, str) else self._inside(where.storage)
+        is_costly = isinstance(storage, str) or is_journal(storage)
+        return OpenStudy(place, name, path, open_source(storage, where.name), self._failures, is_costly)
 
     def _inside(self, file: Path) -> Path:
         """The file, if it is in one of the folders that are shown: study.json may name any file."""

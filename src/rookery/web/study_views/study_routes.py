@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +14,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.errors import RookeryError
+from rookery.studies.storage.trial_table import STATE_NAMES, TrialTable
 from rookery.web.dashboard_state import state_of
-from rookery.web.study_views.column_importances import column_importances
 from rookery.web.study_views.open_studies import OpenStudies, OpenStudy
-from rookery.web.study_views.packed_columns import packed
-from rookery.web.study_views.study_summary import pareto_front, summary
+from rookery.web.study_views.study_summary import (
+    MOST_ASKED,
+    column_importances,
+    details,
+    failures,
+    learning_curves,
+    pareto_front,
+    running_runs,
+    summary,
+)
 from rookery.web.study_views.study_threads import in_thread
-from rookery.web.study_views.trial_columns import STATE_NAMES, TrialColumns
-from rookery.web.study_views.trial_details import MOST_ASKED, details, failures, learning_curves, running_runs
 
 CURVES = 200  # trials whose intermediate values are drawn, unless the page asks for fewer
 IMPORTANCES_SECONDS = 10.0  # a study that goes on gets new importances so often
@@ -102,7 +109,7 @@ def _trials(study: OpenStudy, request: Request) -> dict[str, Any]:
         return made
 
 
-def _results(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _results(columns: TrialTable, where: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Times are in seconds after `origin`."""
     known = columns.start[np.isfinite(columns.start)]
     origin = float(known.min()) if len(known) else 0.0
@@ -113,10 +120,13 @@ def _results(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, An
     }  # fmt: skip
 
 
-def _params(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _params(columns: TrialTable, where: np.ndarray[Any, Any]) -> dict[str, Any]:
     """What may be chosen for each parameter, and what was. A choice is its place in the parameter's list of choices."""
     return {
-        "space": [{"name": name, **each} for name, each in columns.distributions.items()],
+        "space": [
+            {"name": name, "low": each.low, "high": each.high, "log": each.log, "choices": each.choices}
+            for name, each in columns.distributions.items()
+        ],
         "params": {name: column[where].astype(np.float32) for name, column in columns.params.items()},
     }
 
@@ -162,3 +172,40 @@ def _packed(value: Any) -> Response:
 def _json(value: Any) -> Response:
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+KINDS = {"f": "f4", "d": "f8", "i": "i4", "b": "i1"}  # by NumPy's letter
+ALIGNED = 8  # bytes: an array of doubles in a browser may begin there
+
+
+def packed(answer: dict[str, Any]) -> bytes:
+    """An answer with its columns, which are NumPy's, as plain bytes: a browser reads 50,000 trials without parsing a
+    number.
+
+    The bytes are the length of the JSON (4, little-endian), the JSON, and the columns. In the JSON a column is
+    `{"$column": [kind, where, length]}`: its place is counted from the end of the JSON, in bytes, and is a multiple of
+    8. Unknown values are NaN.
+    """
+    parts: list[bytes] = []
+    end = 0
+
+    def placed(array: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
+        nonlocal end
+        found = [KINDS[array.dtype.char], end, len(array)]
+        data = array.tobytes()
+        parts.append(data + bytes(-len(data) % ALIGNED))
+        end += len(parts[-1])
+        return {"$column": found}
+
+    head = orjson.dumps(_with(answer, placed))
+    head += b" " * (-(len(head) + 4) % ALIGNED)
+    return b"".join([struct.pack("<I", len(head)), head, *parts])
+
+
+def _with(value: Any, placed: Any) -> Any:
+    """The same, with every array replaced."""
+    if isinstance(value, np.ndarray):
+        return placed(value)
+    if isinstance(value, dict):
+        return {key: _with(each, placed) for key, each in value.items()}
+    return [_with(each, placed) for each in value] if isinstance(value, list | tuple) else value

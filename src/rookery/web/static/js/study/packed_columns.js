@@ -1,4 +1,4 @@
-// Answers whose columns are plain bytes (see packed_columns.py): nothing is parsed but the names.
+// Answers whose columns are plain bytes (see study_routes.py): nothing is parsed but the names.
 
 import { address, answer } from "../api.js";
 

@@ -1,4 +1,4 @@
-"""All trials of a study as columns, of which only what is new is read and sent.
+"""All trials of a study as columns, of which only what is new is read: for the command, the report and the dashboard.
 
 A trial that has ended does not change any more. So each look reads the trials that came since the last one, and those
 that were open then. Every trial has the number of the look that changed it, by which a page asks for what it lacks.
@@ -6,37 +6,52 @@ that were open then. Every trial has the number of the look that changed it, by 
 
 from __future__ import annotations
 
+import math
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import StorageLost, StudyError
-from rookery.studies.storage.stored_trials import STATES, State, StoredTexts
-from rookery.web.study_views.study_source import Row, StudyHead, TrialSource
+from rookery.errors import FileError, StorageLost, StudyError
+from rookery.files import open_plain
+from rookery.studies.storage.journal_trials import JournalTrials
+from rookery.studies.storage.storage_place import POSTGRES, StoragePlace
+from rookery.studies.storage.trial_sources import (
+    OtherDatabase,
+    PostgresDatabase,
+    Row,
+    SqliteFile,
+    SqlTrials,
+    StoredTexts,
+    StudyHead,
+    TrialSource,
+)
+from rookery.studies.storage.trial_view import Distribution, State
 
 STATE_NAMES: tuple[State, ...] = ("finished", "running", "pruned", "failed", "waiting")
 FINISHED, RUNNING, PRUNED, FAILED, WAITING = range(5)
-CODES = {word: STATE_NAMES.index(state) for word, state in STATES.items()}
+CODES = {"COMPLETE": FINISHED, "RUNNING": RUNNING, "PRUNED": PRUNED, "FAIL": FAILED, "WAITING": WAITING}  # Optuna's
 SPECIAL = {"INF_POS": np.inf, "INF_NEG": -np.inf, "NAN": np.nan}
 NEAR = 100  # ids: trials not farther apart are read by one statement
 AT_ONCE = 5_000  # ids of one statement
 MOST_PARAMS = 500  # columns; a study with more of them shows the first
 MOST_TRIALS, MOST_CELLS, MOST_DIRECTIONS = 1_000_000, 20_000_000, 100  # so that a study takes up to some 300 MB
-REFRESH_SECONDS = 20.0  # of all statements of one look; the first one at 50,000 trials takes one or two
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class TrialColumns:
+class TrialTable:
     """The columns, by the ids of the trials. `refresh` brings them up to date."""
 
-    def __init__(self, source: TrialSource) -> None:
-        self.source = source
-        self.head = StudyHead("", ())
+    def __init__(self, source: TrialSource, seconds: float = math.inf) -> None:
+        """A look that takes longer than these seconds is given up; the first one at 50,000 trials takes one or two."""
+        self.source, self._seconds_of_a_look = source, seconds
+        self.head = StudyHead("", "", ())
         self._begin()
 
     def _begin(self) -> None:
@@ -47,7 +62,7 @@ class TrialColumns:
         self.end: Floats = np.empty(0)
         self.values: Floats = np.empty((0, max(1, len(self.head.directions))))
         self.params: dict[str, Floats] = {}
-        self.distributions: dict[str, dict[str, Any]] = {}
+        self.distributions: dict[str, Distribution] = {}
         self._params_until = 0  # ids up to this one have their parameters
         self._offset: float | None = None
 
@@ -61,7 +76,7 @@ class TrialColumns:
 
     def refresh(self, with_params: bool = True) -> None:
         """Read what is new. Parameters are many, and a list of studies does not need them."""
-        self._until = time.monotonic() + REFRESH_SECONDS
+        self._until = time.monotonic() + self._seconds_of_a_look
         head = self.source.head()
         if len(head.directions) > MOST_DIRECTIONS:
             raise StudyError(f"the study has more than {MOST_DIRECTIONS} objectives")
@@ -88,7 +103,7 @@ class TrialColumns:
     def _check(self) -> None:
         """Give up what takes too long or has too many trials."""
         if time.monotonic() > self._until:
-            raise StorageLost(f"the study was not read within {REFRESH_SECONDS:.0f} s")
+            raise StorageLost(f"the study was not read within {self._seconds_of_a_look:.0f} s")
         if len(self) > MOST_TRIALS or len(self) * len(self.params) > MOST_CELLS:
             raise StudyError(f"the study has {len(self):,} trials with {len(self.params)} parameters, too many to show")
 
@@ -131,6 +146,8 @@ class TrialColumns:
         self.state[at], self.start[at], self.end[at] = codes, self._seconds(starts), self._seconds(ends)
 
     def _grow(self, ids: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
+        if not (np.diff(ids) > 0).all():
+            raise ValueError("the ids of its trials do not grow")
         count = len(ids)
         unknown = np.full(count, np.nan)
         self.ids, self.number = np.concatenate([self.ids, ids]), np.concatenate([self.number, numbers])
@@ -151,6 +168,13 @@ class TrialColumns:
             shift = local.utcoffset()
             self._offset = shift.total_seconds() if shift else 0.0
         return seconds - (self._offset or 0.0)
+
+    def moments(self, seconds: Floats) -> list[datetime | None]:
+        """The local times again, for people; None where there is none."""
+        known = np.isfinite(seconds)
+        found = np.full(len(seconds), "NaT", "datetime64[us]")
+        found[known] = np.round((seconds[known] + (self._offset or 0.0)) * 1e6).astype("datetime64[us]")
+        return found.tolist()
 
     # --- values and parameters ----------------------------------------------------------------------------------
 
@@ -204,7 +228,31 @@ class TrialColumns:
         for name in self.source.param_names(trial):
             if name not in self.params and len(self.params) < MOST_PARAMS:
                 self.params[name] = np.full(len(self), np.nan)
-                self.distributions[name] = read_distribution(self.source.distribution(name, trial))
+                self.distributions[name] = Distribution.read(self.source.distribution(name, trial))
+
+    def params_at(self, places: Sequence[int]) -> list[dict[str, Any]]:
+        """The parameters of the trials at these places, as Optuna's users know them."""
+        found: list[dict[str, Any]] = [{} for _ in places]
+        for name, column in self.params.items():
+            value = self.distributions[name].value
+            for params, stored in zip(found, column[places].tolist(), strict=True):
+                if stored == stored:
+                    params[name] = value(stored)
+        return found
+
+    def attributes(self, ids: Sequence[int], *, strict: bool) -> dict[int, dict[str, Any]]:
+        """The attributes of these trials by their ids. One that is cut off or damaged is None, or an error if
+        `strict`."""
+        kept: dict[int, dict[str, Any]] = {each: {} for each in ids}
+        texts = StoredTexts()
+        for each, key, text in self.source.attributes(ids):
+            try:
+                kept[each][str(key)] = texts.decoded(text)
+            except (ValueError, TypeError, RecursionError):
+                if strict:
+                    raise
+                kept[each][str(key)] = None
+        return kept
 
 
 def _unnamed(rows: Floats) -> np.ndarray[Any, Any]:
@@ -213,13 +261,21 @@ def _unnamed(rows: Floats) -> np.ndarray[Any, Any]:
     return found
 
 
-def read_distribution(text: str) -> dict[str, Any]:
-    """What a page needs of Optuna's distribution: whether its scale is logarithmic, its ends, or its choices.
+def open_source(storage: str | Path, name: str | None) -> TrialSource:
+    """The study of this name in the storage at a URL or in a file; None is the only one there."""
+    if isinstance(storage, Path):
+        if is_journal(storage):
+            return JournalTrials(storage, name)
+        return SqlTrials(SqliteFile(storage), name)
+    if storage.partition("://")[0] in POSTGRES:
+        return SqlTrials(PostgresDatabase(StoragePlace.parse(storage)), name)
+    return SqlTrials(OtherDatabase(storage), name)
 
-    >>> read_distribution('{"name": "FloatDistribution", "attributes": {"low": 0.1, "high": 1.0, "log": true}}')
-    {'low': 0.1, 'high': 1.0, 'log': True, 'choices': None}
-    """
-    found = StoredTexts().decoded(text)
-    given = found.get("attributes") or {}
-    log = bool(given.get("log")) or "Log" in str(found.get("name"))
-    return {"low": given.get("low"), "high": given.get("high"), "log": log, "choices": given.get("choices")}
+
+def is_journal(path: Path) -> bool:
+    """Whether a file is Optuna's journal: lines of JSON. A SQLite file that is being made is empty."""
+    try:
+        with os.fdopen(open_plain(Path(os.path.realpath(path)), os.O_RDONLY), "rb") as file:
+            return file.read(1) == b"{"
+    except (OSError, FileError):
+        return False

@@ -1,4 +1,4 @@
-"""Reads trials from a journal file of Optuna's, such as rl_zoo3 writes. Optuna is imported for it."""
+"""Reads trials from a journal file of Optuna's, such as rl_zoo3 writes for `--storage FILE.log`. Optuna is imported."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.errors import StudyError
-from rookery.studies.storage.journal_file import JournalFile
-from rookery.studies.storage.stored_trials import FAIL_REASON
-from rookery.web.study_views.study_source import Row, StudyHead
+from rookery.errors import FileError, MissingExtra, StorageLost
+from rookery.files import read_plain
+from rookery.studies.storage.trial_sources import DAMAGED, MOST_BYTES, SIGNS, Row, StudyHead, find_study
+from rookery.studies.storage.trial_view import FAIL_REASON, FIXED_PARAMS
+
+LARGEST = 64 << 20  # bytes of a journal; 10,000 trials take some 20 MB
+UNREADABLE = (OSError, AssertionError, FileError, *DAMAGED)
 
 
 class JournalTrials:
@@ -19,20 +22,27 @@ class JournalTrials:
 
     def __init__(self, path: Path, name: str | None) -> None:
         self._path, self._name = path, name
-        self._journal: JournalFile | None = None
+        self._journal: Any = None
         self._trials: list[Any] = []
 
     def head(self) -> StudyHead:
-        if self._journal is None:
-            self._journal = JournalFile(self._path)
-        found = [each for each in self._journal.studies() if self._name in (None, each.study_name)]
-        if len(found) != 1:
-            names = ", ".join(printable(each.study_name) for each in found[:5])
-            raise StudyError(f"{printable(self._path)} holds {len(found)} studies {names}".rstrip())
-        study = found[0]
-        self._trials = self._journal.frozen_trials(study)
+        found = self._studies()
+        study, name = find_study([(each, each.study_name) for each in found], self._name, printable(self._path))
+        self._trials = self._journal.get_all_trials(study._study_id, deepcopy=False)
         maximised = tuple(direction.name == "MAXIMIZE" for direction in study.directions)
-        return StudyHead(f"{study._study_id} {study.study_name}", maximised, study.user_attrs)
+        return StudyHead(f"{study._study_id} {name}", name, maximised, study.user_attrs)
+
+    def _studies(self) -> list[Any]:
+        """Optuna's own view of the studies. It reads what was appended since the last time."""
+        if not self._path.exists():
+            raise StorageLost(f"{printable(self._path)} is gone")
+        try:
+            _check_size(self._path)
+            self._journal = self._journal or _open_journal(self._path)
+            return list(self._journal.get_all_studies())
+        except UNREADABLE as error:
+            why = f"{type(error).__name__}: {printable(error)[:200]}"
+            raise StorageLost(f"{printable(self._path)} cannot be read as a journal of Optuna ({why})") from None
 
     def trials(self, last: int, opened: Sequence[int]) -> list[Row]:
         wanted = [*range(last + 1, len(self._trials) + 1), *opened]
@@ -72,15 +82,28 @@ class JournalTrials:
     def attributes(self, trials: Sequence[int]) -> list[Row]:
         found = []
         for each, trial in self._of(trials):
-            failed = {FAIL_REASON: trial.system_attrs[FAIL_REASON]} if FAIL_REASON in trial.system_attrs else {}
-            found += [(each, key, json.dumps(value)) for key, value in {**trial.user_attrs, **failed}.items()]
+            system = {key: trial.system_attrs[key] for key in (FAIL_REASON, FIXED_PARAMS) if key in trial.system_attrs}
+            found += [(each, key, json.dumps(value)) for key, value in {**trial.user_attrs, **system}.items()]
         return found
-
-    def close(self) -> None:
-        """The file is open only while it is read."""
 
     def _of(self, ids: Iterable[int]) -> list[tuple[int, Any]]:
         return [(each, self._trials[each - 1]) for each in ids]
+
+
+def _open_journal(path: Path) -> Any:
+    try:
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+    except ImportError as error:
+        raise MissingExtra(f"journals are read by Optuna ({error}): pip install 'rookery[search]'") from None
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a journal whose values would take too much memory."""
+    data = read_plain(path, LARGEST)
+    if sum(size * data.count(sign.encode()) for sign, size in SIGNS.items()) > MOST_BYTES:
+        raise FileError(f"its values take more than {MOST_BYTES >> 20} MB")
 
 
 def _stored_value(trial: Any, name: str) -> float | None:
