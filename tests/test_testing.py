@@ -14,7 +14,7 @@ import pytest
 import rookery
 from rookery.errors import OptionError, WorldError
 from rookery.testing import WorldReport, check_world
-from rookery.tools import speed_checks
+from rookery.tools import kernel_checks
 
 
 class Sound(gym.Env):
@@ -571,8 +571,8 @@ def test_the_speed_of_tiny_episodes_is_measured():
 
 
 def test_the_measurement_of_speed_ends_whatever_steps_take(monkeypatch):
-    monkeypatch.setattr(speed_checks, "SPEED_SECONDS", float("inf"))
-    monkeypatch.setattr(speed_checks, "SPEED_WALL_SECONDS", 0.05)
+    monkeypatch.setattr(kernel_checks, "SPEED_SECONDS", float("inf"))
+    monkeypatch.setattr(kernel_checks, "SPEED_WALL_SECONDS", 0.05)
     assert check_world(OneStep).steps_per_second > 0
 
 

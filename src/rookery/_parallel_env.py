@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine.batch import SpaceLeaf, join, leaves, split
 from rookery.errors import SpaceError, StateError, WorldError
-from rookery.worlds.turn_based import TurnsAsParallel, is_turn_based
+from rookery.worlds.foreign_games import TurnsAsParallel, is_turn_based
 
 
 @dataclass(frozen=True)

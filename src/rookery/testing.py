@@ -10,8 +10,7 @@ import gymnasium as gym
 from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of, resolve_given
 from rookery.errors import OptionError
 from rookery.kernel.two_players import TwoPlayerWorld
-from rookery.tools.guarded import Watch
-from rookery.tools.world_report import WorldReport
+from rookery.tools.world_report import Watch, WorldReport
 
 __all__ = ["WorldReport", "check_world"]
 

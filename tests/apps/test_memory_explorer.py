@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.apps.memory_explorer import library
-from rookery.apps.memory_explorer.commands import Commands, Quit
-from rookery.apps.memory_explorer.script import follow
-from rookery.apps.memory_explorer.search import Search
-from rookery.apps.memory_explorer.store import Store
+from rookery.apps.memory_explorer import explorer_files
+from rookery.apps.memory_explorer.explorer_commands import Commands, Quit, follow
+from rookery.apps.memory_explorer.explorer_files import Store
+from rookery.apps.memory_explorer.session import Search
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.worlds.gameboy import game_profile as profiles
 from rookery.worlds.gameboy.env import GameBoyEnv
@@ -29,7 +28,7 @@ PLAYER, ROOM, WALKER = 0xC0A0, 0xC0A2, 0xC0A7
 @pytest.fixture
 def exploring(tmp_path):
     """Our own game, nothing of which is known."""
-    with library.open_session(library.choose(profile="none")) as session:
+    with explorer_files.open_session(explorer_files.choose(profile="none")) as session:
         session.play(150)  # until the machine has started
         yield Commands(session, Store(tmp_path / "states"))
 
@@ -37,8 +36,8 @@ def exploring(tmp_path):
 @pytest.fixture
 def knowing(tmp_path):
     """Our own game with its profile."""
-    chosen = library.choose()
-    with library.open_session(chosen) as session:
+    chosen = explorer_files.choose()
+    with explorer_files.open_session(chosen) as session:
         yield Commands(session, Store(tmp_path / "states", chosen.found))
 
 
@@ -124,7 +123,7 @@ WALK_THROUGH = """
 
 def test_the_walk_through_of_the_docs(tmp_path):
     """If this fails because the meadow was changed, the docs must be too."""
-    with library.open_session(library.choose(profile="none")) as session:
+    with explorer_files.open_session(explorer_files.choose(profile="none")) as session:
         commands = Commands(session, Store(tmp_path / "states"))
         follow(commands, [WALK_THROUGH], io.StringIO())
         assert [at for at, _, _ in session.candidates(9)] == [HEARTS, SHOWN_ITEMS]
@@ -331,8 +330,8 @@ def test_a_profile_of_another_s_rom_names_it_by_its_checksum(tmp_path):
 
     file = tmp_path / "game.gb"
     file.write_bytes(built_in_rom("meadow").data)
-    chosen = library.choose(rom=str(file), profile="none")
-    with library.open_session(chosen) as session:
+    chosen = explorer_files.choose(rom=str(file), profile="none")
+    with explorer_files.open_session(chosen) as session:
         Store(tmp_path).write_profile(str(tmp_path / "game.toml"), chosen.rom, session.findings)
     game = profiles.find(tmp_path / "game.toml").profile.game
     assert (game.title, game.sha256, game.built_in) == ("MEADOW", [chosen.rom.sha256], None)
@@ -354,8 +353,8 @@ def run_script(script, folder, rom=None, profile=None):
     out, before = io.StringIO(), os.getcwd()
     os.chdir(folder)
     try:
-        chosen = library.choose(rom and os.path.basename(rom), profile)
-        with library.open_session(chosen) as session:
+        chosen = explorer_files.choose(rom and os.path.basename(rom), profile)
+        with explorer_files.open_session(chosen) as session:
             follow(Commands(session, Store(Path("states"), chosen.found)), [script], out)
     finally:
         os.chdir(before)
@@ -446,7 +445,7 @@ def test_a_script_tells_each_command_with_its_answer(exploring):
 def test_the_same_script_gives_the_same_memory(tmp_path):
     seen = []
     for _ in range(2):
-        with library.open_session(library.choose()) as session:
+        with explorer_files.open_session(explorer_files.choose()) as session:
             follow(Commands(session, Store(tmp_path)), ["right*40; a; down*17; a+left*9; wait*30"], io.StringIO())
             seen.append((session.peek(0xC000, 0x2000), session.screen.tobytes()))
     assert seen[0] == seen[1]
@@ -456,10 +455,10 @@ def test_a_rom_alone_is_known_by_the_profile_of_its_title(tmp_path):
 
     file = tmp_path / "game.gb"
     file.write_bytes(built_in_rom("meadow").data)
-    assert library.choose(rom=str(file)).found == profiles.find("meadow")
-    assert library.choose(rom=str(file), profile="none").found is None
+    assert explorer_files.choose(rom=str(file)).found == profiles.find("meadow")
+    assert explorer_files.choose(rom=str(file), profile="none").found is None
     with pytest.raises(WorldError, match="cannot be read"):
-        library.choose(rom=str(tmp_path / "other.gb"))
+        explorer_files.choose(rom=str(tmp_path / "other.gb"))
     assert [path.name for path in tmp_path.iterdir()] == ["game.gb"]
 
 
@@ -467,6 +466,6 @@ def test_start_states_that_are_missing_do_not_keep_one_from_making_them(tmp_path
     caplog.set_level("INFO", "rookery")
     text = profiles.find("meadow").path.read_text() + '\n[start]\nfiles = ["begin.state"]\n'
     (tmp_path / "mine.toml").write_text(text)
-    with library.open_session(library.choose(profile=str(tmp_path / "mine.toml"))) as session:
+    with explorer_files.open_session(explorer_files.choose(profile=str(tmp_path / "mine.toml"))) as session:
         assert session.starts == ()
     assert "starting at power-on" in caplog.text

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from rookery.apps import gameboy_verbs
-from rookery.apps.memory_explorer import library, terminal, window
-from rookery.apps.memory_explorer.commands import Commands, Quit
+from rookery.apps.memory_explorer import explorer_files, explorer_terminal, window
 from rookery.apps.memory_explorer.controls import FAST, TAP, ExplorerControls
-from rookery.apps.memory_explorer.half_blocks import half_blocks
-from rookery.apps.memory_explorer.store import Store
+from rookery.apps.memory_explorer.explorer_commands import Commands, Quit
+from rookery.apps.memory_explorer.explorer_files import Store
+from rookery.apps.memory_explorer.explorer_terminal import half_blocks
 from rookery.cli.parser import add_command
 from rookery.errors import OptionError
 
@@ -32,7 +32,7 @@ X = 0xC0A0
 
 @pytest.fixture
 def controls(tmp_path):
-    with library.open_session(library.choose()) as session:
+    with explorer_files.open_session(explorer_files.choose()) as session:
         yield ExplorerControls(Commands(session, Store(tmp_path / "states")))
 
 
@@ -148,8 +148,8 @@ def test_half_blocks_show_two_dots_each():
 @pytest.mark.parametrize("doing", ["playing", "typing", "reading"])
 def test_everything_fits_on_terminals_of_any_size(controls, size, doing):
     controls.press({"playing": "m", "typing": ":", "reading": "?"}[doing])
-    rows = terminal.rows(controls, *size)
-    assert len(rows) <= max(size[1], terminal.BELOW)
+    rows = explorer_terminal.rows(controls, *size)
+    assert len(rows) <= max(size[1], explorer_terminal.BELOW)
     if size[0] >= 40:
         assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) for row in rows) <= size[0]
 
@@ -185,14 +185,14 @@ def seen_until(ours: int, text: str, seconds: float = 60.0) -> str:
 EXPLORE = """
 import sys
 from pathlib import Path
-from rookery.apps.memory_explorer import library, terminal
-from rookery.apps.memory_explorer.commands import Commands
-from rookery.apps.memory_explorer.store import Store
-with library.open_session(library.choose()) as session:
+from rookery.apps.memory_explorer import explorer_files, explorer_terminal
+from rookery.apps.memory_explorer.explorer_commands import Commands
+from rookery.apps.memory_explorer.explorer_files import Store
+with explorer_files.open_session(explorer_files.choose()) as session:
     commands = Commands(session, Store(Path(sys.argv[1])))
     if sys.argv[2] == "failing":
         commands.do = lambda line: 1 / 0
-    terminal.explore(commands)
+    explorer_terminal.explore(commands)
 """
 
 

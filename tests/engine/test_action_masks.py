@@ -14,7 +14,7 @@ from rookery.engine.env_factory import resolve
 from rookery.testing import check_world
 from rookery.tools.bench import bench
 from rookery.tools.function_profile import profile_steps
-from rookery.tools.throughput import measure_trial
+from rookery.tools.measurements import measure_trial
 
 
 class Choosy(gym.Env):

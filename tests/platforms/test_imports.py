@@ -12,12 +12,12 @@ import pytest
 import rookery
 from platforms.absent import MODULES
 from rookery import files, user_dirs
-from rookery.apps.memory_explorer import raw_terminal
+from rookery.apps.memory_explorer import explorer_terminal
 from rookery.errors import OptionError
 from rookery.training.storage.run_lock import Lock
 
 SOURCES = Path(rookery.__file__).parent
-GUARDED = {"files.py", "apps/memory_explorer/raw_terminal.py", "tools/doctor.py"}
+GUARDED = {"files.py", "apps/memory_explorer/explorer_terminal.py", "tools/doctor.py"}
 
 
 def test_every_module_can_be_imported() -> None:
@@ -60,6 +60,6 @@ def test_a_folder_of_the_user_needs_no_user_ids(tmp_path: Path, monkeypatch: pyt
 
 def test_the_explorer_names_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """And another way."""
-    monkeypatch.setattr(raw_terminal, "termios", None)
-    with pytest.raises(OptionError, match="needs Linux or macOS: use its window"), raw_terminal.own_terminal():
+    monkeypatch.setattr(explorer_terminal, "termios", None)
+    with pytest.raises(OptionError, match="needs Linux or macOS: use its window"), explorer_terminal.own_terminal():
         pass

@@ -22,9 +22,9 @@ CHARACTERS = (" ", "a", "1", "_", "-", ".", '"', "/")
 LENGTH = 64 << 10
 SECONDS = 1.0  # of computing; quadratic patterns take ten, linear ones a millisecond
 OWN = {  # patterns for texts that only this program and its libraries write
-    "apps/memory_explorer/search.py": "what the user types",
+    "apps/memory_explorer/session.py": "what the user types",
     "kernel/diagnosis.py": "messages of Numba",
-    "tools/machine_facts.py": "metadata of our own package",
+    "tools/measurements.py": "metadata of our own package",
     "tools/function_profile.py": "names of Python's profiler",
     "web/html_report.py": "our own page",
     "web/page_shell.py": "our own page",

@@ -17,10 +17,10 @@ from rookery.engine.env_factory import resolve
 from rookery.engine.machine import usable_cores
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
-from rookery.tools import bench, bench_contenders, bench_plot, doctor, machine_facts, throughput, tune
-from rookery.tools.advice import advise
+from rookery.tools import bench, bench_contenders, doctor, measurements, tune
 from rookery.tools.function_profile import FunctionTime, StepProfile, profile_steps
-from rookery.tools.throughput import Trial
+from rookery.tools.measurements import Trial
+from rookery.tools.profile import advise
 
 
 class Spin(gym.Env):
@@ -93,8 +93,8 @@ def test_bench_json_can_be_written(result):
 def test_plot_is_a_picture(result, tmp_path):
     """The plot is written where and as what it was asked for."""
     file = tmp_path / "speed.png"
-    bench_plot.check_plot_file(str(file))
-    bench_plot.draw(result, str(file))
+    bench.check_plot_file(str(file))
+    bench.draw(result, str(file))
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
@@ -134,7 +134,7 @@ def test_peers_that_do_not_fit_are_skipped(monkeypatch):
 
 def test_all_sides_get_the_same_actions():
     """Actions are drawn from the space and a seed alone."""
-    first, second = (throughput.sample_actions(gym.spaces.Box(-1, 1, (3,)), 5) for _ in range(2))
+    first, second = (measurements.sample_actions(gym.spaces.Box(-1, 1, (3,)), 5) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     assert first[0].shape == (5, 3)
 
@@ -175,8 +175,8 @@ def test_serial_wins_ties():
 
 def test_waiting_steps_get_more_workers_than_cores():
     """Workers beyond the cores are tried only where a step waits."""
-    assert max(throughput.worker_counts(cost(cpu_share=1.0))) == usable_cores()
-    assert max(throughput.worker_counts(cost(cpu_share=0.1))) > usable_cores()
+    assert max(measurements.worker_counts(cost(cpu_share=1.0))) == usable_cores()
+    assert max(measurements.worker_counts(cost(cpu_share=0.1))) > usable_cores()
 
 
 def test_candidates_fit_in_memory():
@@ -289,8 +289,8 @@ def test_advice_on_tiny_steps():
 
 def test_extras_come_from_the_package_itself():
     """The extras and what they bring are read from rookery's metadata."""
-    assert machine_facts.extras()["plot"] == ["matplotlib"]
-    assert "stable-baselines3" in machine_facts.extras()["sb3"]
+    assert measurements.extras()["plot"] == ["matplotlib"]
+    assert "stable-baselines3" in measurements.extras()["sb3"]
 
 
 def test_doctor_says_how_to_get_what_is_missing(monkeypatch):
@@ -325,8 +325,8 @@ def test_limits_are_told(monkeypatch):
 
 def test_busy_machine_is_mentioned():
     """A report says so when other programs were using the cores as it began."""
-    assert machine_facts.busy_line({"busy_cores": 0.01, "cores": 2}) is None
-    assert "used 1.2 of 2 cores" in (machine_facts.busy_line({"busy_cores": 1.2, "cores": 2}) or "")
+    assert measurements.busy_line({"busy_cores": 0.01, "cores": 2}) is None
+    assert "used 1.2 of 2 cores" in (measurements.busy_line({"busy_cores": 1.2, "cores": 2}) or "")
 
 
 # --- show -------------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Programs beside the library: a Game Boy game with its assembler, and an explorer of game memory."""
+"""Programs beside the library: an explorer of game memory."""

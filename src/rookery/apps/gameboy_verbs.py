@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.errors import OptionError
 
 if TYPE_CHECKING:
-    from rookery.apps.memory_explorer.commands import Commands as Exploring
+    from rookery.apps.memory_explorer.explorer_commands import Commands as Exploring
 
 Commands = argparse._SubParsersAction
 AddCommand = Callable[..., argparse.ArgumentParser]  # the command line's own, which this package may not import
@@ -74,9 +74,8 @@ def _game_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _explore(options: argparse.Namespace) -> int:
-    from rookery.apps.memory_explorer.commands import Commands as Exploring
-    from rookery.apps.memory_explorer.library import choose, open_session
-    from rookery.apps.memory_explorer.store import Store
+    from rookery.apps.memory_explorer.explorer_commands import Commands as Exploring
+    from rookery.apps.memory_explorer.explorer_files import Store, choose, open_session
 
     place = _place(options)
     chosen = choose(options.rom, options.profile)
@@ -111,10 +110,10 @@ def _front(place: str, options: argparse.Namespace) -> Callable[[Exploring], Non
 
         return window.explore
     if place == "terminal":
-        from rookery.apps.memory_explorer import terminal
+        from rookery.apps.memory_explorer import explorer_terminal
 
-        return terminal.explore
-    from rookery.apps.memory_explorer.script import follow
+        return explorer_terminal.explore
+    from rookery.apps.memory_explorer.explorer_commands import follow
 
     lines = [options.script] if place == "script" else sys.stdin
     return lambda exploring: follow(exploring, lines, sys.stderr if options.json else sys.stdout)
@@ -150,16 +149,16 @@ def _result(exploring: Exploring, written: list[str]) -> dict[str, Any]:
 
 def _info(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.apps.memory_explorer import library
+    from rookery.apps.memory_explorer import explorer_files
 
     if options.rom is None:
-        rows = list(library.profile_rows())
+        rows = list(explorer_files.profile_rows())
         if options.json:
-            printing.emit_json({"rom_folder": library.rom_folder(), "profiles": rows})
+            printing.emit_json({"rom_folder": explorer_files.rom_folder(), "profiles": rows})
         else:
-            _print_profiles(rows, library.rom_folder())
+            _print_profiles(rows, explorer_files.rom_folder())
         return 0
-    facts = library.about(library.GameChoice(library.read_rom(Path(options.rom).expanduser()), None))
+    facts = explorer_files.about(explorer_files.read_rom(Path(options.rom).expanduser()))
     if options.json:
         printing.emit_json(facts)
     else:

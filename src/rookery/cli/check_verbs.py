@@ -171,7 +171,7 @@ def child(name: str, parent: int) -> None:
 def _checked(options: argparse.Namespace, doing: IO[bytes]) -> EnvCheckOutcome:
     from rookery.cli.arguments import named_env
     from rookery.testing import check_world
-    from rookery.tools.guarded import CheckAborted, Watch
+    from rookery.tools.world_report import CheckAborted, Watch
 
     def tell(text: str, slow: bool) -> None:
         os.lseek(doing.fileno(), 0, os.SEEK_SET)

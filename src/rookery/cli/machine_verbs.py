@@ -49,7 +49,7 @@ def add_bench(commands: Commands) -> None:
 
 def _bench(options: argparse.Namespace) -> int:
     if options.plot:
-        from rookery.tools.bench_plot import check_plot_file, draw
+        from rookery.tools.bench import check_plot_file, draw
 
         check_plot_file(options.plot)
         check_file(options.plot)

@@ -1,12 +1,16 @@
-"""`rookery doctor`: what this machine has, what is missing, and how to install it."""
+"""`rookery doctor`: what this machine has, what is missing, and how to install it; whether there is a GPU, whether
+torch can use it, and what a run does on it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -20,8 +24,8 @@ from rookery.engine import loops
 from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, usable_cores
 from rookery.engine.settings import START_METHODS
 from rookery.engine.workers.child_process import PORTABLE
-from rookery.tools.gpu_check import gpu_state
-from rookery.tools.machine_facts import extras, machine_facts, package_version
+from rookery.kernel.gpu_driver import load_driver
+from rookery.tools.measurements import extras, machine_facts, package_version
 
 GOOD, NOTE, BAD = "ok", "note", "problem"
 _STYLES = {GOOD: "green", NOTE: "yellow", BAD: "bold red"}
@@ -196,3 +200,63 @@ def print_checks(findings: list[MachineCheck]) -> None:
     else:
         above = f" {notes} note{'s' * (notes > 1)} above." if notes else ""
         out.print(f"\nReady.{above}", style="bold")
+
+
+WHEELS = "https://download.pytorch.org/whl/"
+CUDA = "device='cuda' trains on it: kernel worlds step on the GPU too (backend='cuda'), others on CPU cores"
+ROCM = "device='cuda' trains on it, by torch's ROCm; kernel worlds step on CPU threads (backend='kernel')"
+NO_ROCM_DEVICE = "the user needs access to /dev/kfd and /dev/dri: usually by the groups render and video"
+MPS = "device='mps' trains on it, in single precision; kernel worlds step on CPU threads (backend='kernel')"
+AMD_DRIVER = Path("/dev/kfd")  # what its kernel driver offers to programs
+
+
+def gpu_state() -> tuple[str, str, str]:
+    """The state ("ok" or "note"), what was found, and the remedy."""
+    torch = package_version("torch") or ""
+    if nvidia := nvidia_cards():
+        return _found("; ".join(nvidia), CUDA, "CUDA" if "+cpu" in torch or "+rocm" in torch else "")
+    if "+rocm" in torch:
+        found = _torch_device()
+        return ("ok", f"{found[0]}: {ROCM}", "") if found else ("note", "none found by torch's ROCm", NO_ROCM_DEVICE)
+    if torch and AMD_DRIVER.exists():
+        return _found("an AMD GPU", ROCM, "ROCm")
+    found = _torch_device() if torch and "+cpu" not in torch else None
+    if found is not None:
+        return "ok", f"{found[0]}, found by torch: {found[1]}", ""
+    if platform.system() == "Darwin" and platform.machine() == "arm64" and torch:
+        return "note", f"an Apple GPU, which torch {torch} does not find", "update macOS (12.3 or later) and torch"
+    return "ok", "none found; stepping envs does not need one", ""
+
+
+def _found(cards: str, what: str, missing: str) -> tuple[str, str, str]:
+    """Cards that are there; `missing` is what torch was built without."""
+    if missing:
+        return "note", cards, f"torch is built without {missing}: install it from {WHEELS} for your driver"
+    return "ok", f"{cards}: {what}", ""
+
+
+def nvidia_cards() -> list[str]:
+    """NVIDIA's GPUs, as their driver knows them: torch may be missing, or built without CUDA."""
+    try:
+        driver = load_driver()
+    except OSError:
+        return []
+    count, handle, size, name = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return []
+    cards = []
+    for number in range(count.value):
+        driver.cuDeviceGet(ctypes.byref(handle), number)
+        driver.cuDeviceGetName(name, len(name), handle)
+        driver.cuDeviceTotalMem_v2(ctypes.byref(size), handle)
+        cards.append(f"{name.value.decode()}, {size.value >> 20} MiB")
+    return cards
+
+
+def _torch_device() -> tuple[str, str] | None:
+    """The name of the GPU that torch finds, and what a run does on it. Imports torch, which takes seconds."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name(), CUDA if torch.version.hip is None else ROCM
+    return ("Apple GPU", MPS) if torch.backends.mps.is_available() else None

@@ -21,11 +21,9 @@ from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.plain_values import note_truncations
 from rookery.kernel.two_players import TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
-from rookery.tools.guarded import CheckAborted, Watch, error_text, location
-from rookery.tools.kernel_checks import first_error, plain_difference, turn_problem
-from rookery.tools.speed_checks import measure_batch, measure_env
+from rookery.tools.kernel_checks import first_error, measure_batch, measure_env, plain_difference, turn_problem
 from rookery.tools.trajectory import first_difference, identical, record_trajectory
-from rookery.tools.world_report import WorldReport
+from rookery.tools.world_report import CheckAborted, Watch, WorldReport, error_text, location
 
 STATE_STEPS = 20
 _ADVICE = {"reuse", "action", "cast", "info type", "info keys"}

@@ -17,7 +17,7 @@ from rookery.engine.batch import Columns, leaves, split
 from rookery.engine.observation_writer import ADVICE, ObservationWriter
 from rookery.engine.seeding import GlobalRandom
 from rookery.errors import RookeryError
-from rookery.tools.guarded import CheckAborted, Watch, error_text, value_text
+from rookery.tools.world_report import CheckAborted, Watch, error_text, value_text
 
 Frame = tuple[Any, ...]  # (observation,) of a reset, or a step's first four values
 MOST_INFO_KEYS = 100

@@ -10,8 +10,14 @@ from rookery.console import meanwhile
 from rookery.engine.autotune import Choice, Probe, choose, probe
 from rookery.engine.env_factory import resolve_given
 from rookery.engine.machine import available_memory
-from rookery.tools.machine_facts import machine_facts, print_machine
-from rookery.tools.throughput import Trial, measure_trial, positive_seconds, worker_counts
+from rookery.tools.measurements import (
+    Trial,
+    machine_facts,
+    measure_trial,
+    positive_seconds,
+    print_machine,
+    worker_counts,
+)
 
 SERIAL_ENVS = (1, 8, 32)
 ENVS_PER_WORKER = (1, 2, 8, 32)

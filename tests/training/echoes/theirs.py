@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rookery.worlds.duel import BothViews
+from rookery.worlds.foreign_games import BothViews
 
 
 class Race(gym.Env):

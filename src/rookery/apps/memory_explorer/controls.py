@@ -3,10 +3,17 @@ It receives keys by name, and draws nothing."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
-from rookery.apps.memory_explorer import answers
-from rookery.apps.memory_explorer.commands import Commands, Quit
+from rookery.apps.memory_explorer.explorer_commands import (
+    Commands,
+    Quit,
+    candidate_rows,
+    is_fresh,
+    recent_rows,
+    value_row,
+)
 from rookery.errors import RookeryError
 
 BUTTONS = {
@@ -30,7 +37,7 @@ BRIEF = ("diff", "undo")  # their results are in the panel anyway
 
 @dataclass(frozen=True)
 class StyledLine:
-    """A line of text and its style: "head", "plain", "dim" or "bright"."""
+    """A line of text and its style: "head", "plain", "dim", "bright", or "prompt" for a line being typed."""
 
     text: str
     tone: str = "plain"
@@ -150,17 +157,29 @@ class ExplorerControls:
         ]
         room = max(3, (height - 8) // 3)
         lines += self._watched(2 * room - min(room, session.search.count if session.search.begun else 0))
-        lines += [StyledLine("changed lately", "head"), *map(StyledLine, answers.lately(session, room)), StyledLine("")]
+        lines += [StyledLine("changed lately", "head"), *map(StyledLine, recent_rows(session, room)), StyledLine("")]
         if session.search.begun:
-            head, *rows = answers.candidates(session, room)
+            head, *rows = candidate_rows(session, room)
             lines += [StyledLine(head, "head"), *map(StyledLine, rows)]
         return lines[:height]
+
+    def below(self) -> list[StyledLine]:
+        """What is under the screen: the message, and the keys or the command line."""
+        if self.page:
+            return [StyledLine("press any key to return", "dim")]
+        if self.prompt is not None:
+            return [StyledLine(self.message), StyledLine(f":{self.prompt}", "prompt"), StyledLine(TYPING, "dim")]
+        return [StyledLine(self.message), *(StyledLine(keys, "dim") for keys in KEYS)]
+
+    def wrapped_page(self, columns: int) -> list[str]:
+        """The page in lines of so many columns."""
+        return [line for text in self.page for line in textwrap.wrap(text, columns, subsequent_indent=" " * 8) or [""]]
 
     def _watched(self, most: int) -> list[StyledLine]:
         session = self.session
         found_first = sorted(session.watched.values(), key=lambda named: named.known)
-        fresh = [(named, answers.is_fresh(named, session.frame)) for named in found_first]
-        rows = [StyledLine(answers.value(named), "bright" if new else "plain") for named, new in fresh]
+        fresh = [(named, is_fresh(named, session.frame)) for named in found_first]
+        rows = [StyledLine(value_row(named), "bright" if new else "plain") for named, new in fresh]
         hidden = len(rows) - most
         if hidden > 0:
             rows = [*rows[: most - 1], StyledLine(f"  and {hidden + 1} more: `values`", "dim")]

@@ -1,15 +1,17 @@
-"""A game being explored: the emulator, the changes of its memory, and the values found. It handles no keys, no drawing
-and no files."""
+"""A game being explored: the emulator, the changes of its memory, the search for a byte, and the values found. It
+handles no keys, no drawing and no files.
+
+The search: set a mark, continue to play, and keep the bytes that changed as the screen did.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.apps.memory_explorer.search import Search
 from rookery.errors import OptionError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.emulator import Emulator
@@ -231,3 +233,91 @@ def _reason(error: ValueError) -> str:
     problems = getattr(error, "errors", lambda: [{"msg": str(error)}])()
     where = "".join(f"{step} " for step in problems[0].get("loc", ()))
     return where + str(problems[0]["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+
+
+FILTER_HELP = "changed, same, up, down (each but same also with a number), = N, != N, < N, > N"
+FILTER_PATTERN = re.compile(r"(?P<word>[a-z]+|==?|!=|<=|>=|<|>)\s*(?P<number>\S+)?")
+SINCE_THE_MARK = ("changed", "same", "up", "down")
+COMPARISONS: dict[str, Callable[..., np.ndarray]] = {  # of the value now with a number, which is required
+    "=": np.equal, "!=": np.not_equal, "<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal,
+}  # fmt: skip
+ALIASES = {"equal": "=", "equals": "=", "==": "=", "stayed": "same", "unchanged": "same", "rose": "up", "fell": "down"}
+
+
+def number(text: str) -> int:
+    """A number, written as 12, 0x0C or $0C.
+
+    >>> number("12"), number("0x1f"), number("$1F")
+    (12, 31, 31)
+    """
+    try:
+        return int(text) if text.isdecimal() else int(text.replace("$", "0x"), 0)
+    except ValueError:
+        raise OptionError(f"{text!r} is not a number: write 12, 0x0C or $0C") from None
+
+
+def parse_filter(text: str) -> tuple[str, int | None]:
+    """The word and the number of a filter, such as "changed", "down 1" or "= 3"."""
+    found = FILTER_PATTERN.fullmatch(text.strip().lower())
+    word = "" if found is None else ALIASES.get(found["word"], found["word"])
+    if found is None or word not in (*SINCE_THE_MARK, *COMPARISONS):
+        raise OptionError(f"{text!r} is not a filter: use {FILTER_HELP}")
+    value = None if found["number"] is None else number(found["number"])
+    if word in COMPARISONS and value is None:
+        raise OptionError(f"{word} needs a number, such as {word} 3")
+    if word == "same" and value is not None:
+        raise OptionError("same takes no number; use = 3 for bytes that are 3 now")
+    return word, value
+
+
+class Search:
+    """The remaining candidates. Each `narrow` compares with the last mark, and sets the next one."""
+
+    def __init__(self, now: np.ndarray) -> None:
+        self.was = self.then = now  # `was`: what the last diff compared with
+        self.changes = np.zeros(len(now), np.int64)
+        self.left = np.ones(len(now), bool)
+        self._before: list[np.ndarray] = []
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._before)
+
+    @property
+    def count(self) -> int:
+        return int(self.left.sum())
+
+    def note(self, changed: np.ndarray) -> None:
+        """Count a frame in which these bytes changed."""
+        self.changes += changed
+
+    def mark(self, now: np.ndarray) -> None:
+        """Set the mark at this moment."""
+        self.was = self.then = now
+        self.changes[:] = 0
+
+    def narrow(self, text: str, now: np.ndarray) -> None:
+        """Keep the bytes that pass the filter, and set the mark."""
+        word, value = parse_filter(text)
+        self._before.append(self.left)
+        compared = self.then
+        self.left = self.left & self._passing(word, value, now)
+        self.mark(now)
+        self.was = compared
+
+    def _passing(self, word: str, value: int | None, now: np.ndarray) -> np.ndarray:
+        if word in COMPARISONS:
+            return COMPARISONS[word](now, value)
+        if word == "same":
+            return now == self.then
+        if word == "changed":
+            return now != self.then if value is None else self.changes == value
+        rise = now.astype(np.int16) - self.then
+        rise = -rise if word == "down" else rise
+        return rise > 0 if value is None else rise == value
+
+    def undo(self) -> None:
+        """Revert the last `narrow`; the mark stays."""
+        if not self._before:
+            raise OptionError("there is no diff to undo")
+        self.left = self._before.pop()

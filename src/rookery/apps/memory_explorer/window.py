@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 from typing import Any
 
-from rookery.apps.memory_explorer.commands import Commands, Quit
-from rookery.apps.memory_explorer.controls import KEYS, TYPING, ExplorerControls, StyledLine
+from rookery.apps.memory_explorer.controls import ExplorerControls, StyledLine
+from rookery.apps.memory_explorer.explorer_commands import Commands, Quit
 from rookery.errors import OptionError
 from rookery.extras import load_pygame
 from rookery.worlds.gameboy.profile_schema import HEIGHT, WIDTH
@@ -22,6 +21,7 @@ FONTS = "dejavusansmono,liberationmono,menlo,consolas,couriernew,monospace"
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 GROUND = (24, 26, 30)
 TONES = {"head": (160, 196, 255), "plain": (214, 218, 224), "dim": (128, 134, 144), "bright": (255, 214, 102)}
+TONES["prompt"] = TONES["bright"]
 
 
 def has_screen() -> bool:
@@ -91,36 +91,24 @@ class Window:
         screen = pygame.surfarray.make_surface(controls.session.screen.swapaxes(0, 1))
         self.surface.blit(pygame.transform.scale(screen, (WIDTH * ZOOM, HEIGHT * ZOOM)), (0, 0))
         if controls.page:
-            self._page(controls.page)
+            self._page()
         else:
             self._lines(controls.panel((HEIGHT * ZOOM - EDGE) // LINE), WIDTH * ZOOM + EDGE, EDGE)
-        self._lines(self._below(), EDGE, HEIGHT * ZOOM + EDGE // 2)
+        self._lines(controls.below(), EDGE, HEIGHT * ZOOM + EDGE // 2)
         pygame.display.flip()
         self._clock.tick(FRAMES_PER_SECOND)
 
-    def _below(self) -> list[StyledLine]:
-        controls = self.controls
-        if controls.page:
-            return [StyledLine("press any key to return", "dim")]
-        if controls.prompt is not None:
-            return [
-                StyledLine(controls.message),
-                StyledLine(f":{controls.prompt}_", "bright"),
-                StyledLine(TYPING, "dim"),
-            ]
-        return [StyledLine(controls.message), *(StyledLine(keys, "dim") for keys in KEYS)]
-
-    def _page(self, page: list[str]) -> None:
+    def _page(self) -> None:
         """A long output, over everything except the last lines."""
         self.surface.fill(GROUND, (0, 0, self.surface.get_width(), HEIGHT * ZOOM))
         columns = self.surface.get_width() // max(1, self._font.size("0")[0]) - 3
-        wrapped = [line for text in page for line in textwrap.wrap(text, columns, subsequent_indent=" " * 8) or [""]]
-        self._lines([StyledLine(text) for text in wrapped], EDGE, EDGE)
+        self._lines([StyledLine(text) for text in self.controls.wrapped_page(columns)], EDGE, EDGE)
 
     def _lines(self, lines: list[StyledLine], left: int, top: int) -> None:
         for k, line in enumerate(lines):
-            if line.text:
-                self.surface.blit(self._font.render(line.text, True, TONES[line.tone]), (left, top + k * LINE))
+            text = f"{line.text}_" if line.tone == "prompt" else line.text
+            if text:
+                self.surface.blit(self._font.render(text, True, TONES[line.tone]), (left, top + k * LINE))
 
     def close(self) -> None:
         self._pygame.display.quit()

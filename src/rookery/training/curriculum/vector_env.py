@@ -149,7 +149,7 @@ class CurriculumVectorEnv:
             if self._views is None:
                 raise WorldError(
                     f"the infos of a two-player world should hold {VIEW!r}, what the second player observes; for an "
-                    "env with a method of that name, rookery.worlds.duel.BothViews does this"
+                    "env with a method of that name, rookery.worlds.foreign_games.BothViews does this"
                 )
             return
         views, has_view = views_in(infos[VIEW], self.opponents.seat.observation_space), infos[f"_{VIEW}"]

@@ -1,17 +1,19 @@
-"""The text commands of the explorer: typed after ":" in a window or a terminal, or given as a script."""
+"""The text commands of the explorer, typed after ":" in a window or a terminal, or given as a script; and the contents
+of a session as lines of text."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
 
-from rookery.apps.memory_explorer import answers
-from rookery.apps.memory_explorer.search import HELP, number
-from rookery.apps.memory_explorer.session import Session
-from rookery.apps.memory_explorer.store import Store
-from rookery.errors import OptionError
+import numpy as np
+
+from rookery.apps.memory_explorer.explorer_files import Store
+from rookery.apps.memory_explorer.session import FILTER_HELP, LATELY, Session, WatchedValue, number
+from rookery.errors import OptionError, RookeryError
 from rookery.worlds.gameboy.profile_schema import BUTTONS
 
 TAP = 4  # frames for which a button is held by default
@@ -22,7 +24,7 @@ FLAGS = ("signed", "bcd", "big_endian")
 
 WORDS = {  # command: (its arguments, what it does)
     "mark": ("", "set the mark: `diff` compares with this moment"),
-    "diff": ("FILTER", f"keep the bytes that did this since the mark, and set the mark: {HELP}"),
+    "diff": ("FILTER", f"keep the bytes that did this since the mark, and set the mark: {FILTER_HELP}"),
     "list": ("[N]", "list the remaining candidates"),
     "undo": ("", "revert the last diff"),
     "new": ("", "start a new search: all bytes are candidates"),
@@ -107,12 +109,12 @@ class Commands:
 
     def _diff(self, rest: str) -> list[str]:
         if not rest:
-            raise OptionError(f"diff needs a filter: {HELP}")
+            raise OptionError(f"diff needs a filter: {FILTER_HELP}")
         self.session.narrow(rest)
         return self._list("")
 
     def _list(self, rest: str) -> list[str]:
-        return answers.candidates(self.session, _rows(rest))
+        return candidate_rows(self.session, _rows(rest))
 
     def _undo(self, rest: str) -> list[str]:
         self.session.search.undo()
@@ -123,7 +125,7 @@ class Commands:
         return [f"all {self.session.search.count:,} bytes are candidates; marked frame {self.session.frame:,}"]
 
     def _lately(self, rest: str) -> list[str]:
-        return answers.lately(self.session, _rows(rest)) or ["nothing has changed for two seconds"]
+        return recent_rows(self.session, _rows(rest)) or ["nothing has changed for two seconds"]
 
     def _watch(self, rest: str) -> list[str]:
         if not rest:
@@ -141,11 +143,11 @@ class Commands:
         return [f"{rest} is no longer watched"]
 
     def _values(self, rest: str) -> list[str]:
-        return answers.values(self.session) or ["no values are watched: watch C0A5 hearts"]
+        return value_rows(self.session) or ["no values are watched: watch C0A5 hearts"]
 
     def _peek(self, rest: str) -> list[str]:
         at, count = (*rest.split(), "", "")[:2]
-        return answers.dump(address(at), self.session.peek(address(at), number(count) if count else 1))
+        return dump(address(at), self.session.peek(address(at), number(count) if count else 1))
 
     def _poke(self, rest: str) -> list[str]:
         at, value = (*rest.split(), "", "")[:2]
@@ -181,7 +183,7 @@ class Commands:
         return [f"wrote {self.store.write_picture(rest, self.session.screen, replace)}"]
 
     def _screen(self, rest: str) -> list[str]:
-        return answers.screen(self.session.screen)
+        return screen_text(self.session.screen)
 
     def _help(self, rest: str) -> list[str]:
         played = f"  {'BUTTONS[*FRAMES]':24} hold buttons: right*60, a, a+up*8; wait*60 holds none"
@@ -231,3 +233,77 @@ def _meant(line: str) -> str:
     if near:
         return f"; did you mean {near[0]}?"
     return f": use the buttons {', '.join(BUTTONS)}, wait, or {', '.join(WORDS)}"
+
+
+SHADES = " .:-=+*#%@"[::-1]  # from dark to light
+
+
+def candidate_rows(session: Session, most: int) -> list[str]:
+    """The number of remaining candidates, and the first of them."""
+    search = session.search
+    count = search.count
+    head = f"{count:,} of {len(search.left):,} bytes left"
+    if not count:
+        return [f"{head}: `undo` reverts the last diff, `new` starts a new search"]
+    rows = [
+        f"  {at:04X} {was:3} -> {now:3}  {session.name_of(at)}".rstrip() for at, was, now in session.candidates(most)
+    ]
+    return [head, *rows, *(["  ..."] if count > most else [])]
+
+
+def recent_rows(session: Session, most: int) -> list[str]:
+    """Bytes that changed in the last two seconds, the rarely changing ones first."""
+    return [
+        f"  {at:04X} {now:3}  {ago / 60:.1f} s ago  {session.name_of(at)}".rstrip()
+        for at, now, ago in session.lately(most)
+    ]
+
+
+def value_rows(session: Session) -> list[str]:
+    """The watched values."""
+    return [value_row(named) for named in session.watched.values()]
+
+
+def value_row(named: WatchedValue) -> str:
+    return f"  {named.name:<14} {named.place.address:04X} {named.now:5}"
+
+
+def is_fresh(named: WatchedValue, frame: int) -> bool:
+    """Whether the value has just changed."""
+    return frame - named.changed_at < LATELY // 4
+
+
+def dump(address: int, data: Sequence[int]) -> list[str]:
+    """Bytes in rows of 16.
+
+    >>> dump(0xC0A0, [40, 68])
+    ['  C0A0  28 44']
+    """
+    rows = range(0, len(data), 16)
+    return [f"  {address + k:04X}  {' '.join(f'{byte:02X}' for byte in data[k : k + 16])}" for k in rows]
+
+
+def screen_text(picture: np.ndarray, shrink: int = 2) -> list[str]:
+    """The screen as characters, for output without colours: each shows 2 x 4 pixels."""
+    grey = picture.mean(axis=2)
+    height, width = grey.shape
+    blocks = grey.reshape(height // (2 * shrink), 2 * shrink, width // shrink, shrink).mean(axis=(1, 3))
+    shades = (blocks / 256 * len(SHADES)).astype(int)
+    return ["".join(SHADES[shade] for shade in row).rstrip() for row in shades]
+
+
+def follow(commands: Commands, lines: Iterable[str], out: TextIO | None = None) -> None:
+    """Execute the commands in order, and print each with its output; the first that fails ends the script."""
+    out, count = out or sys.stdout, 0
+    for line in lines:
+        for command in split_script(line):
+            count += 1
+            print(f"> {command}", file=out, flush=True)
+            try:
+                answer = commands.do(command)
+            except Quit:
+                return
+            except RookeryError as error:
+                raise OptionError(f"command {count}: {error}") from error
+            for text in answer:
+                print(text, file=out, flush=True)

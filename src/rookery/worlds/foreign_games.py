@@ -1,13 +1,15 @@
-"""A turn-based game of PettingZoo (`AECEnv`) as a parallel env, in which a step is one move.
+"""Games of other packages as worlds: two-player games of Gymnasium, and turn-based games of PettingZoo.
 
-All agents see every step. Only the action of the agent whose turn it is counts. The others have a mask with one action,
-so that a policy has nothing to choose there, and a policy gradient is 0.
+`TurnsAsParallel` makes an `AECEnv` a parallel env, in which a step is one move. All agents see every step. Only the
+action of the agent whose turn it is counts. The others have a mask with one action, so that a policy has nothing to
+choose there, and a policy gradient is 0.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
@@ -84,3 +86,26 @@ class TurnsAsParallel:
 
 def _has_mask(space: Any) -> bool:
     return isinstance(space, spaces.Dict) and MASK_KEY in space.spaces
+
+
+class BothViews(gym.Wrapper):
+    """Puts the second player's observation into the infos, for games that have a method `obs_agent_two()`.
+
+    The original hockey env is one of these: `my_hockey.py` with
+
+        def make():
+            return BothViews(HockeyEnv())
+
+    is a world with opponents, `rookery train my_hockey.py:make --opponents self`.
+    """
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, self._with_view(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, self._with_view(info)
+
+    def _with_view(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, "obs_agent_two": self.env.get_wrapper_attr("obs_agent_two")()}
