@@ -289,6 +289,11 @@ class RunConfig(LearnerSections):
         return opponents_by_name(value)
 
     @property
+    def learner_options(self) -> Any:
+        """The section of the run's own learner, such as `ppo`."""
+        return getattr(self, self.learner)
+
+    @property
     def has_curriculum(self) -> bool:
         """Whether the run has phases, opponents or scaled rewards."""
         return bool(self.phases or self.opponents or self.reward_scale != 1.0)

@@ -238,7 +238,7 @@ def _impossible_phases(config: RunConfig) -> Iterable[str]:
                 yield f"{start}: unknown option `{key}`" + (f"; did you mean `{near[0]}`?" if near else "")
             continue
         try:
-            getattr(config, config.learner).adjusted(phase.learner)
+            config.learner_options.adjusted(phase.learner)
         except OptionError as error:
             yield f"{start}: {error}"
 

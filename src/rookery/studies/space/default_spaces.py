@@ -74,7 +74,7 @@ def _known(name: str) -> Space:
 def _rollouts(config: RunConfig) -> Space:
     """Numbers of envs, lengths of rollouts and minibatches around the configuration's own. A short run needs
     few envs, and so many updates; where a step costs next to nothing, fewer envs are no slower."""
-    options, envs = getattr(config, config.learner), config.num_envs
+    options, envs = config.learner_options, config.num_envs
     found: Space = {"ppo.rollout_length": {"choice": _around(options.rollout_length, FEWEST_STEPS)}}
     if options.batch_size is not None:
         found["ppo.batch_size"] = {"choice": _around(options.batch_size, FEWEST_ROWS)}

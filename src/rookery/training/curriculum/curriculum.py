@@ -154,7 +154,7 @@ class Curriculum(NoCurriculum):
         return begun
 
     def apply_options(self, learner: Learner) -> None:
-        own = getattr(self._config, self._config.learner).model_dump()
+        own = self._config.learner_options.model_dump()
         learner.adjust({**own, **self.phases.current.learner})
 
     def announcement(self, episodes: int) -> dict[str, Any] | None:

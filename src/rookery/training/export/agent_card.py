@@ -128,7 +128,7 @@ def _settings(config: RunConfig) -> str:
         "num_envs": config.num_envs,
         "steps": config.steps,
         "seed": config.seed,
-        config.learner: getattr(config, config.learner).model_dump(mode="json"),
+        config.learner: config.learner_options.model_dump(mode="json"),
     }
     return f"```json\n{json.dumps(chosen, indent=2, default=str)}\n```"
 

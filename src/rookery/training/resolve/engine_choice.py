@@ -93,7 +93,7 @@ def most_envs(config: RunConfig) -> int | None:
     Each core gets an env even so, with shorter rollouts."""
     if config.learner not in specs() or not specs()[config.learner].on_policy:
         return None
-    options = getattr(config, config.learner)
+    options = config.learner_options
     length = getattr(options, "rollout_length", None)  # an installed learner may have none
     if length is None:
         return None
@@ -114,7 +114,7 @@ def with_engine(config: RunConfig, choice: Choice) -> RunConfig:
 
 def shorter_rollout(config: RunConfig, num_envs: int) -> dict[str, object]:
     """Shorter rollouts, if the number of envs was chosen and the length of a rollout is open as well."""
-    options = getattr(config, config.learner)
+    options = config.learner_options
     is_open = hasattr(options, "rollout_length") and "rollout_length" not in options.model_fields_set
     if not specs()[config.learner].on_policy or not is_open:
         return {}

@@ -37,7 +37,7 @@ def announce(
         "resumed_from": step,
         "groups": config.groups,
         "cores": usable_cores(),
-        "threads": getattr(config, config.learner).threads,
+        "threads": config.learner_options.threads,
         **(engine.facts() if hasattr(engine, "facts") else {}),  # of a cluster
     }
     sinks.write(Event("start", step or 0, facts))
@@ -90,7 +90,7 @@ def unread_options(run: ResolvedRun, backend: str) -> list[str]:
 
 def _of_other_learners(config: RunConfig) -> str:
     """A value that the run's own learner has as well was given for all of them, as `learning_rate` is."""
-    own = getattr(config, config.learner)
+    own = config.learner_options
     names = []
     for learner in option_classes():
         options = getattr(config, learner)

@@ -205,7 +205,7 @@ def fit_learner(run: ResolvedRun) -> ResolvedRun:
         run = run.with_config(device="cuda" if images else "cpu")
     run = _with_image_network(run)
     _check_memory(run)
-    spaces, options = (seat.observation_space, seat.action_space), getattr(run.config, config.learner)
+    spaces, options = (seat.observation_space, seat.action_space), run.config.learner_options
     folder = Path(config.checkpoints.dir or config.runs_dir)
     announce_size(config.learner, spaces, options, run.num_rows, folder, config.checkpoints.keep)
     return run
@@ -215,7 +215,7 @@ def _with_image_network(run: ResolvedRun) -> ResolvedRun:
     """With the way in which images are read, so that the run's checkpoints record it."""
     name, seat = run.config.learner, run.seat
     assert seat is not None
-    options = getattr(run.config, name)
+    options = run.config.learner_options
     if options.images != "auto" or not has_images(seat.observation_space):
         return run
     leaves = leaves_of(seat.observation_space)
@@ -236,7 +236,7 @@ def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
     tensors = engine.backend in ("cuda", "tensor")  # images on a GPU stay as they are
     full = None if tensors else engine.description.full_size
     if full is not None and run.config.image_size == "auto":
-        size = learner_size(name, full, engine.single_action_space, getattr(run.config, name), run.num_rows)
+        size = learner_size(name, full, engine.single_action_space, run.config.learner_options, run.num_rows)
         shapes = [" x ".join(map(str, leaf.shape)) for leaf in leaves_of(full) if leaf.kind == "image"]
         say(
             f"images of {' and '.join(shapes)} are shrunk to {USUAL_SIZE[0]} x {USUAL_SIZE[1]}: at full size {name} "
@@ -270,7 +270,7 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
     """The learner of a run; with `ranks`, the part of it that this process has."""
     seat, config = run.seat, run.config
     assert seat is not None
-    name, options = config.learner, getattr(config, config.learner)
+    name, options = config.learner, config.learner_options
     spaces = seat.observation_space, seat.action_space
     _check_memory(run)
     learner: Learner

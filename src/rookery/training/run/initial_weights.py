@@ -129,7 +129,7 @@ def check_initial_weights(weights: InitialWeights, run: ResolvedRun) -> None:
                 f"`init_from`: the {name.replace('_', ' ')} of {weights.name} is {then}, and that of "
                 f"{run.world.name} is {now}; they should be the same"
             )
-    network = getattr(run.config, run.config.learner).network  # the user's own: the other run's code is not imported
+    network = run.config.learner_options.network  # the user's own: the other run's code is not imported
     options = {**weights.agent["options"], "network": network}
     check_agent({**weights.agent, "options": options})
 
@@ -158,7 +158,7 @@ def _check_saved(config: RunConfig, saved: Any) -> None:
     """Refuse a checkpoint that is not of this config, before nets are made for it."""
     agent, loop = saved.get("agent"), saved.get("loop")
     check_agent(agent)
-    if config.learner != agent["learner"] or getattr(config, config.learner).hidden != agent["options"]["hidden"]:
+    if config.learner != agent["learner"] or config.learner_options.hidden != agent["options"]["hidden"]:
         raise CheckpointError(f"a checkpoint's agent, of {agent['learner']}, has other nets than the run's config")
     steps = loop.get("steps") if isinstance(loop, dict) else None
     if type(steps) is not int or not 0 <= steps < NO_STEP_LIMIT:

@@ -160,7 +160,7 @@ def _try(run: ResolvedRun, envs: int) -> EnvsTrial:
 
 def _facts(run: ResolvedRun, most: int) -> tuple[object, ...]:
     """What the best number depends on beside the world."""
-    options = getattr(run.config, run.config.learner).model_dump(mode="json", exclude={"learning_rate"})
+    options = run.config.learner_options.model_dump(mode="json", exclude={"learning_rate"})
     device = torch.device(run.config.device)
     gpu = (torch.cuda.get_device_name(device), _free_memory(run.config.device) >> 32) if device.type == "cuda" else ()
     return run.config.learner, sorted(options.items()), gpu, most
@@ -235,9 +235,9 @@ def check_cluster(run: ResolvedRun) -> None:
     if config.learner not in LEARNERS:
         known = ", ".join(LEARNERS)
         raise ConfigError(f'{start} is for {known}: {config.learner} trains with `cluster.kind` = "local"')
-    if getattr(getattr(config, config.learner), "epsilon_decay", None) is not None:
+    if getattr(config.learner_options, "epsilon_decay", None) is not None:
         raise ConfigError(f"{start} cannot be combined with `dqn.epsilon_decay`: use `dqn.epsilon_steps`")
-    if config.cluster.asynchronous and getattr(getattr(config, config.learner), "recurrent", None):
+    if config.cluster.asynchronous and getattr(config.learner_options, "recurrent", None):
         raise ConfigError("`cluster.asynchronous` cannot be combined with `ppo.recurrent`: leave one of them out")
     if config.has_curriculum or config.num_envs == "adaptive":
         what = '`num_envs` = "adaptive"' if config.num_envs == "adaptive" else "phases, opponents or `reward_scale`"

@@ -97,7 +97,7 @@ def settings_to_lower(run: ResolvedRun, updating: bool, fraction: float) -> list
     """Two keys with their present values and values that would fit; the first is what a run lowers itself. Those that
     cannot be lowered are left out."""
     config, name = run.config, run.config.learner
-    options = getattr(config, name)
+    options = config.learner_options
     if specs()[name].on_policy:
         envs = ("num_envs", run.num_envs, max(config.groups or 1, len(device_names(config))))
         length = getattr(options, "rollout_length", 0)
@@ -264,7 +264,7 @@ def learner_size(learner: str, observation_space: Any, action_space: Any, option
 
 def check_memory(config: RunConfig, observation_space: Any, action_space: Any, num_rows: int) -> None:
     """Refuse a run that does not fit into the free memory, now that its spaces are known."""
-    size = learner_size(config.learner, observation_space, action_space, getattr(config, config.learner), num_rows)
+    size = learner_size(config.learner, observation_space, action_space, config.learner_options, num_rows)
     actions = leaves(action_space)
     action = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in actions if leaf.dtype is not None)
     outputs = 2 * torch.float32.itemsize * flatdim(action_space)  # and as much noise

@@ -131,7 +131,7 @@ class TrainingState:
         agent, config = self.learner.agent, self.config
         return {
             "learner": config.learner,
-            "options": getattr(config, config.learner).model_dump(mode="json"),
+            "options": config.learner_options.model_dump(mode="json"),
             "policy": policy,
             "observation_space": to_tree(agent.observation_space),
             "action_space": to_tree(agent.action_space),
