@@ -12,7 +12,7 @@ import torch
 
 from monitor.test_gpu_figures import FakeCuda
 from rookery.config import build_config
-from rookery.training.run.components import open_system_figures
+from rookery.training.run.outputs import system_figures
 from training.runs import QUIET, train
 
 
@@ -23,9 +23,9 @@ class Learner(SimpleNamespace):
 def figures_on(device: str) -> tuple[dict[str, float], list[str]]:
     config = build_config({"world": "CartPole-v1", "device": device})
     learner: Any = Learner()
-    with open_system_figures(config, learner) as system:
-        assert system is not None
-        return system.sample([]), system.take_notes()
+    system = system_figures(config, learner)
+    assert system is not None
+    return system.sample([]), system.take_notes()
 
 
 def put_gpus(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda) -> None:

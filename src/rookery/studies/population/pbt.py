@@ -154,7 +154,7 @@ class Scheduler:
             config = member.run.config
             numbers = getattr(config, section).model_copy(update=changes)
             member.use_config(config.model_copy(update={section: numbers}))
-            member.loop.note(f"copied from {source.folder.name}, with {_text(copy['settings'])}")
+            member.loop.outputs.note(f"copied from {source.folder.name}, with {_text(copy['settings'])}")
             member.loop.save(again=True)
         loop.regroup()
 

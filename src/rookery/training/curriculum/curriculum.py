@@ -79,6 +79,10 @@ class NoCurriculum:
         """What progress events hold of it."""
         return {}
 
+    def announcement(self, episodes: int) -> dict[str, Any] | None:
+        """The note about the phase that begins, if there are several."""
+        return None
+
     def keep_opponents(self, before: int, steps: int, saved: bool, agent: Callable[[], Tree]) -> None:
         """Keep copies of the agent as opponents, where they are due between `before` and `steps`."""
 
@@ -158,7 +162,6 @@ class Curriculum(NoCurriculum):
         learner.adjust({**own, **self.phases.current.learner})
 
     def announcement(self, episodes: int) -> dict[str, Any] | None:
-        """The note about the phase that begins, if there are several."""
         if len(self.phases.all) == 1:
             return None
         number = self.phases.index + 1

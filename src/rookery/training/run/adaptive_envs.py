@@ -1,7 +1,8 @@
-"""`num_envs = "adaptive"`: the number of envs follows the measured throughput.
+"""How a run's envs are stepped changes while it trains: on which backend, and how many there are.
 
-It doubles while that is faster, and returns to the best number when it is not; after a while it tries again. Each
-change is recorded with its step, and a resumed run makes the same changes at the same steps before it measures anew.
+With `num_envs = "adaptive"`, the number of envs follows the measured throughput. It doubles while that is faster, and
+returns to the best number when it is not; after a while it tries again. Each change is recorded with its step, and a
+resumed run makes the same changes at the same steps before it measures anew.
 """
 
 from __future__ import annotations
@@ -19,11 +20,58 @@ from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.errors import StateError
 from rookery.files import open_to_append, read_plain
+from rookery.training.run.outputs import RunOutputs
+from rookery.training.run.training_state import TrainingState
 
 WINDOW = 2.0  # seconds over which a rate is measured, after as long to settle
 MIN_GAIN = 1.05  # more envs must be this much faster
 RETRY_AFTER = 30  # windows
 MAX_LOG_BYTES = 16 << 20
+
+
+class Adaptation:
+    """What is changed about the envs of a run between two rollouts; in most runs nothing."""
+
+    def __init__(self, review: BackendReview | None, adaptive: AdaptiveNumEnvs | None) -> None:
+        self._review, self._adaptive = review, adaptive
+
+    def add_rollout(self, steps: int, seconds: float, policy: float) -> None:
+        """So many steps were made in so many seconds, of which the policy took some."""
+        if self._review is not None:
+            self._review.add(steps, seconds, policy)
+
+    def adapt(self, state: TrainingState, outputs: RunOutputs) -> None:
+        """Change what is faster otherwise."""
+        if self._review is not None:
+            self._review_backend(self._review, state, outputs)
+        if self._adaptive is not None:
+            self._adapt_number(self._adaptive, state, outputs)
+
+    @staticmethod
+    def _review_backend(review: BackendReview, state: TrainingState, outputs: RunOutputs) -> None:
+        """Step the envs on another backend if that is faster. No number depends on it."""
+        backend, collector = review.wanted(), state.collector
+        changed = None if backend is None else review.change(state.engine, backend)
+        if changed is not None:
+            engine, observations = changed
+            state.restarts_before += state.engine.restarts
+            masks = collector.masks
+            collector.use(engine)
+            collector.begin(observations, {} if masks is None else {"action_mask": masks})
+        if review.note:
+            outputs.note(review.note)
+            review.note = ""
+
+    @staticmethod
+    def _adapt_number(adaptive: AdaptiveNumEnvs, state: TrainingState, outputs: RunOutputs) -> None:
+        """Change the number of envs to what is fastest."""
+        now, learner = state.envs.num_envs, state.learner
+        wanted = adaptive.wanted(state.steps, now)
+        if wanted == now or not learner.can_resize:
+            return
+        outputs.event("note", text=f"{now} envs -> {wanted}: {adaptive.reason}", num_envs=wanted)
+        state.collector.resize(wanted, seed=state.config.seed + state.steps)
+        learner.resize(wanted)
 
 
 class AdaptiveNumEnvs:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from rookery.config import RunConfig
-from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.learners.learner import Learner
 from rookery.learners.registry import option_classes
-from rookery.monitor.events import Event, Sinks
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.seats import NO_STEP_LIMIT
+from rookery.training.run.loop import Loop
 from rookery.training.storage.run_dir import RunDir
 
 FEW_UPDATES = 10
 
 
-def announce(
-    sinks: Sinks, run: ResolvedRun, folder: RunDir, engine: Engine, learner: Learner, step: int | None, changed: str
-) -> None:
+def announce(loop: Loop, run: ResolvedRun, folder: RunDir, step: int | None, changed: str) -> None:
     """Write the event `start` and the notes. A resumed run has the `step` of its checkpoint; `changed` says which keys
     of its config are different since then."""
-    config = run.config
+    config, engine, learner, event = run.config, loop.state.engine, loop.learner, loop.outputs.event
     facts = {
         "run": folder.name,
         "path": str(folder.path),
@@ -40,12 +37,12 @@ def announce(
         "threads": config.learner_options.threads,
         **(engine.facts() if hasattr(engine, "facts") else {}),  # of a cluster
     }
-    sinks.write(Event("start", step or 0, facts))
+    event("start", step or 0, **facts)
     over = step is not None and step >= config.steps
     notes = [run.world.note if step is None else "", changed, "" if over else _few_updates(config, learner)]
     notes += [_two_lengths(config), _guide_note(config), *(unread_options(run, engine.backend) if step is None else ())]
     for text in filter(None, notes):
-        sinks.write(Event("note", step or 0, {"text": text}))
+        event("note", step or 0, text=text)
 
 
 def _two_lengths(config: RunConfig) -> str:

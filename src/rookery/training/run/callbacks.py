@@ -18,7 +18,6 @@ from rookery.config import RunConfig
 from rookery.console import say
 from rookery.errors import OptionError
 from rookery.gate import allow_given
-from rookery.learners.agent import Agent
 from rookery.user_code import find_in_file
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,31 +26,22 @@ from rookery.learners.encoders import all_images_small
 from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 from rookery.learners.learner import Learner
 from rookery.learners.observations import leaves_of
-from rookery.monitor.episode_file import EpisodeFile
-from rookery.monitor.events import Sinks
-from rookery.monitor.jsonl import JsonLines
-from rookery.monitor.log_lines import make_console_sink
-from rookery.monitor.system_figures import GpuFigures, SystemFigures
-from rookery.monitor.trackers import TensorBoard
 from rookery.training.curriculum.curriculum import evaluation_opponents, make_curriculum_env
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.option_errors import explain_option_errors, failure_options
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
-from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.resolve.world_choice import check_learner
-from rookery.training.run.adaptive_envs import AdaptiveNumEnvs, BackendReview
+from rookery.training.run.adaptive_envs import Adaptation, AdaptiveNumEnvs, BackendReview
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.out_of_memory import announce_size, check_memory, enough_memory, has_images, learner_size
+from rookery.training.run.outputs import RunOutputs, open_outputs
 from rookery.training.run.shared_run import RunAlone
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.tensor_envs import make_tensor_engine, make_tensor_evaluator
-from rookery.training.storage.checkpoint import Checkpoints
-from rookery.training.storage.checkpoint_mirror import CheckpointMirror, open_mirror
 from rookery.training.storage.load_agent import write_agent
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.run_lock import FolderWatch
 
 if TYPE_CHECKING:
     from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
@@ -65,56 +56,35 @@ class RunComponents:
     envs: Engine | CurriculumVectorEnv
     learner: Learner
     evaluator: Any  # an `Evaluator`, or what stands for one that is elsewhere
-    checkpoints: Checkpoints
-    sinks: Sinks
+    outputs: RunOutputs
     stop: StopRequest
-    path: Path  # of the run's folder
-    callbacks: Sequence[Callback] = ()
-    adaptive: AdaptiveNumEnvs | None = None
-    episode_file: EpisodeFile | None = None
-    system: SystemFigures | None = None
-    review: BackendReview | None = None
-    shared: RunAlone = field(default_factory=RunAlone)
-    mirror: CheckpointMirror | None = None
-    watch: FolderWatch | None = None
-
-    def why_lost(self) -> str:
-        """What has happened to the run's folder; "" while it is where it was."""
-        return "" if self.watch is None else self.watch.why_lost()
+    callbacks: Sequence[Callback]
+    adaptation: Adaptation
+    shared: RunAlone
 
 
 @contextmanager
 def open_components(
-    run: ResolvedRun,
-    folder: RunDir,
-    engine: Engine,
-    learner: Learner,
-    stop: StopRequest,
-    resumed_at: int | None,
-    callbacks: Sequence[Callback] = (),
-    shared: RunAlone | None = None,
+    run: ResolvedRun, folder: RunDir, engine: Engine, learner: Learner, resumed_at: int | None, **given: Any
 ) -> Iterator[RunComponents]:
-    """All parts of a run; sinks and evaluator are closed in the end."""
-    config = run.config
-    own = not folder.keeps_checkpoints_outside
-    checkpoints = Checkpoints(folder.checkpoints, config.checkpoints.keep, folder.id, own=own)
-    adaptive = None
+    """All parts of a run, of which `stop`, `callbacks` and `shared` are given; those that are made are closed in the
+    end."""
+    config, adaptive = run.config, None
     if config.num_envs == "adaptive":
         adaptive = AdaptiveNumEnvs(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
     with (
         ExitStack() as opened,
-        closing(FolderWatch(folder.path)) as watch,
-        open_sinks(folder, config) as sinks,
-        open_episode_file(folder, config) as episodes,
-        open_system_figures(config, learner) as system,
+        open_outputs(folder, config, learner) as outputs,
         closing(_evaluator_for(run, engine)) as evaluator,
-        open_mirror(config.checkpoints.mirror, folder) as mirror,
     ):
-        envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(
-            envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system,
-            _make_review(run, folder, learner, opened), shared or RunAlone(), mirror, watch,
-        )  # fmt: skip
+            envs=make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine,
+            learner=learner,
+            evaluator=evaluator,
+            outputs=outputs,
+            adaptation=Adaptation(_make_review(run, folder, learner, opened), adaptive),
+            **given,
+        )
 
 
 def _make_review(run: ResolvedRun, folder: RunDir, learner: Learner, opened: ExitStack) -> BackendReview | None:
@@ -312,7 +282,7 @@ def _learning_here(config: RunConfig, learner: Learner) -> int:
     return learner.processes if config.cluster.address else max(learner.processes, config.cluster.learners)
 
 
-# --- evaluations and events -------------------------------------------------------------------------------------------
+# --- evaluations ------------------------------------------------------------------------------------------------------
 
 
 def _evaluator_for(run: ResolvedRun, engine: Any) -> Any:
@@ -339,44 +309,3 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
         start_method=config.start_method,
         **failure_options(config),
     )
-
-
-@contextmanager
-def open_episode_file(folder: RunDir, config: RunConfig) -> Iterator[EpisodeFile | None]:
-    """The file of episodes, if the config wants it, closed in the end also on a full disk."""
-    file = EpisodeFile(folder.path) if config.monitor.episodes else None
-    try:
-        yield file
-    finally:
-        if file is not None:
-            with suppress(OSError):
-                file.close()
-
-
-def open_sinks(folder: RunDir, config: RunConfig) -> Sinks:
-    """What receives the run's events: the terminal, files, and services that the config names."""
-    options, sinks = config.monitor, Sinks()
-    steps = config.steps if config.steps < NO_STEP_LIMIT else None
-    if options.verbose:
-        sinks.append(make_console_sink(steps, panel=options.panel is not False))
-    sinks.append(JsonLines(folder.path))
-    if options.tensorboard:
-        sinks.append(TensorBoard(folder.tensorboard))
-    for name in ("wandb", "mlflow"):
-        if getattr(options, name):
-            from rookery.monitor.trackers import make_tracker
-
-            sinks.append(make_tracker(name))
-    return sinks
-
-
-@contextmanager
-def open_system_figures(config: RunConfig, learner: Learner) -> Iterator[SystemFigures | None]:
-    """CPU, memory and GPU of the run, if the config wants them."""
-    if not config.monitor.system:
-        yield None
-        return
-    gpu = GpuFigures(torch.cuda, torch.device(config.device).index, torch.version.hip is not None)
-    on_gpu = config.device.startswith("cuda")
-    notes = [problem] if on_gpu and (problem := gpu.problem()) else []
-    yield SystemFigures(gpu if on_gpu else None, learner.bytes_to_fill, notes)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,54 @@ class OpenRun:
     infos: dict[str, Any]
 
 
+@dataclass
+class Opening:
+    """What a run is opened with: what was given for it and, as soon as it is there, what its passes look at."""
+
+    config: RunConfig  # as it was asked for
+    stop: StopRequest
+    callbacks: list[Callback] | None  # None: those of the config
+    make: MakeLearner
+    weights: InitialWeights | None = None  # of another run, to begin with
+    saved: Any = None  # the checkpoint of a run that was there before
+    changed: str = ""  # which keys of the config are different since then
+    engine: Engine = field(init=False)
+    shared: RunAlone = field(init=False)
+    learner: Learner = field(init=False)
+
+
+# All that completes the configuration of a run, in order: each pass as soon as what it looks at is there. Those of its
+# learner are made again when a run is resumed; the others have left their choices in its configuration.
+PASSES: dict[str, tuple[Callable[[Any, Opening], Any], ...]] = {
+    "configuration": (
+        lambda config, _: with_fixed_versions(config),
+        lambda config, _: with_shared_devices(config),
+        lambda config, _: with_cluster_device(config),
+        lambda config, opening: with_nets_of(opening.weights, config) if opening.weights else config,
+    ),
+    "run": (
+        lambda run, opening: check_shared(run, opening.config),
+        lambda run, opening: _checked(run, opening),
+        lambda run, _: run if run.seat is None else fit_learner(run),
+        lambda run, opening: run if run.seat is None else with_measured_envs(run, opening.config),
+    ),
+    "envs": (
+        lambda run, opening: with_image_size(run, opening.engine),
+        lambda run, opening: run if run.seat is not None else fit_learner(_with_spaces(run, opening)),
+    ),
+    "learner": (
+        lambda run, opening: with_threads(run, opening.learner),
+        lambda run, opening: with_tables(run, opening.engine),
+    ),
+}
+
+
+def _complete(stage: str, value: Any, opening: Opening) -> Any:
+    for change in PASSES[stage]:
+        value = change(value, opening)
+    return value
+
+
 @contextmanager
 def open_new_run(
     config: RunConfig,
@@ -81,32 +129,24 @@ def open_new_run(
 ) -> Iterator[OpenRun]:
     """A new run, in a folder of its own that is locked meanwhile. Without `callbacks` it has those of the config."""
     _refuse_objects(config)
-    config = with_cluster_device(with_shared_devices(with_fixed_versions(config)))
-    weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
-    config = config if weights is None else with_nets_of(weights, config)
-    run = check_shared(resolve_run(config, world_object, may_take_gpu=True), config)
-    check_cluster(run)
-    check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
-    callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
-    check_opponents(run.config)
-    if run.seat is not None:
-        run = with_measured_envs(fit_learner(run), config)
+    opening = Opening(config, stop, callbacks, make)
+    if config.init_from:
+        opening.weights = read_initial_weights(config.init_from, Path(config.runs_dir))
+    opening.config = _complete("configuration", config, opening)
+    run = _complete("run", resolve_run(opening.config, world_object, may_take_gpu=True), opening)
     keep_memory()
-    with explained_shortage(run), open_shared_run(run) as shared, open_envs(share_of(run, 0)) as engine:
-        run = with_image_size(run, engine)
-        if run.seat is None:
-            run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
+    with explained_shortage(run), _open_envs(run, opening):
+        run = _complete("envs", run, opening)
         config = run.config
-        if weights is not None:
-            check_initial_weights(weights, run)
+        if opening.weights is not None:
+            check_initial_weights(opening.weights, run)
         checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
         folder = RunDir.create(Path(config.runs_dir), config.name or run.title, checkpoint_dir)
-        with (
-            _removed_unless_begun(folder) as begun,
-            folder.lock(),
-            _open_loop(run, folder, engine, stop, callbacks, make, shared, weights=weights, begun=begun) as opened,
-        ):
-            yield opened
+        with ExitStack() as undo:
+            undo.callback(folder.discard)
+            with folder.lock(), _open_loop(run, folder, opening) as opened:
+                undo.pop_all()  # the run has begun: its folder stays, whatever happens
+                yield opened
 
 
 def _refuse_objects(config: RunConfig) -> None:
@@ -118,16 +158,22 @@ def _refuse_objects(config: RunConfig) -> None:
         )
 
 
-@contextmanager
-def _removed_unless_begun(folder: RunDir) -> Iterator[list[bool]]:
-    """Remove the folder of a new run if there is an error before the list that this gives holds a value."""
-    begun: list[bool] = []
-    try:
-        yield begun
-    except BaseException:
-        if not begun:
-            folder.discard()
-        raise
+def _checked(run: ResolvedRun, opening: Opening) -> ResolvedRun:
+    """Refuse what cannot be done or is not there, before anything takes long."""
+    check_cluster(run)
+    check_trackers(name for name in ("wandb", "mlflow") if getattr(run.config.monitor, name))
+    _make_callbacks(run.config, opening)
+    check_opponents(run.config)
+    return run
+
+
+def _make_callbacks(config: RunConfig, opening: Opening) -> None:
+    if opening.callbacks is None:
+        opening.callbacks = [make_callback(name) for name in config.callbacks]
+
+
+def _with_spaces(run: ResolvedRun, opening: Opening) -> ResolvedRun:
+    return run.with_spaces(opening.engine.single_observation_space, opening.engine.single_action_space)
 
 
 @contextmanager
@@ -155,24 +201,23 @@ def open_recorded_run(
             raise ConfigError(f"{printable(folder.config)}: `learner` should be one of {', '.join(specs())}")
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
-        resolved = resolve_recorded_run(config, resuming=True, world_object=_world_again(recorded, world))
-        callbacks = [make_callback(name) for name in config.callbacks] if callbacks is None else callbacks
-        saved = load_latest(folder, config)
-        if saved is not None and lower:
-            saved = fit_saved(saved, lower, resolved.num_rows)
-        weights = None
-        if saved is None and config.init_from is not None:
-            weights = read_initial_weights(config.init_from, runs_dir)
-        if saved and config.num_envs == "adaptive":
-            resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
-        check_shared(resolved, config)
-        check_cluster(resolved)
-        opening = open_shared_run(resolved)
-        with explained_shortage(resolved), opening as shared, open_envs(share_of(resolved, 0)) as engine:
-            resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
-            if weights is not None:
-                check_initial_weights(weights, resolved)
-            with _open_loop(resolved, folder, engine, stop, callbacks, make, shared, saved, changed, weights) as opened:
+        run = resolve_recorded_run(config, resuming=True, world_object=_world_again(recorded, world))
+        opening = Opening(config, stop, callbacks, make, changed=changed)
+        _make_callbacks(config, opening)
+        opening.saved = load_latest(folder, config)
+        if opening.saved is not None and lower:
+            opening.saved = fit_saved(opening.saved, lower, run.num_rows)
+        if opening.saved is None and config.init_from is not None:
+            opening.weights = read_initial_weights(config.init_from, runs_dir)
+        if opening.saved and config.num_envs == "adaptive":
+            run = run.with_num_envs(opening.saved["loop"]["num_envs"])
+        check_shared(run, config)
+        check_cluster(run)
+        with explained_shortage(run), _open_envs(run, opening):
+            run = _with_spaces(run, opening)
+            if opening.weights is not None:
+                check_initial_weights(opening.weights, run)
+            with _open_loop(run, folder, opening, was_there=True) as opened:
                 yield opened
 
 
@@ -187,53 +232,47 @@ def _world_again(recorded: RunConfig, world: Any) -> Any:
 
 
 @contextmanager
-def _open_loop(
-    run: ResolvedRun,
-    folder: RunDir,
-    engine: Engine,
-    stop: StopRequest,
-    callbacks: list[Callback],
-    make: MakeLearner,
-    shared: RunAlone,
-    saved: Any = None,
-    changed: str = "",
-    weights: InitialWeights | None = None,
-    begun: list[bool] | None = None,
-) -> Iterator[OpenRun]:
-    """Make the run's components and its loop, from the start or from a checkpoint (`saved`). `changed` says which
-    keys of the config are different since then. A new run may begin with the `weights` of another one. A value is
-    added to `begun` once the loop begins."""
-    learner = make(run) if shared.ranks is None else make_learner(run, shared.ranks)
+def _open_envs(run: ResolvedRun, opening: Opening) -> Iterator[None]:
+    """The run's envs, and its other processes if it has any: they end with it."""
+    names = device_names(run.config)
+    if len(names) == 1:
+        shared: AbstractContextManager[RunAlone] = nullcontext(RunAlone())
+    else:
+        from rookery.training.run.rank_processes import start_processes
+
+        shared = start_processes(names)
+    with shared as opening.shared, open_envs(share_of(run, 0)) as opening.engine:
+        yield
+
+
+@contextmanager
+def _open_loop(run: ResolvedRun, folder: RunDir, opening: Opening, was_there: bool = False) -> Iterator[OpenRun]:
+    """The run's components and its loop, from the start or from a checkpoint. A run that was there before keeps the
+    reason if it cannot continue."""
+    shared, saved, weights = opening.shared, opening.saved, opening.weights
+    learner = opening.learner = opening.make(run) if shared.ranks is None else make_learner(run, shared.ranks)
+    changed = opening.changed
     if weights is not None:
         load_initial_weights(weights, learner)
         changed = ", ".join(filter(None, (changed, weights.note)))
-    run = with_tables(with_threads(run, learner), engine)
+    run = _complete("learner", run, opening)
     folder.write_config(run.config.model_dump(mode="json"))
     if folder.id is None:
         folder.remember(id=uuid.uuid4().hex)
     remember(folder, run.config)
     step = saved["loop"]["steps"] if saved else None
-    opened = open_components(run, folder, engine, learner, stop, step, callbacks, shared)
-    with small_products(learner), opened as components, closing(Loop(run.config, components)) as loop:
-        announce(components.sinks, run, folder, engine, learner, step, changed)
+    given = {"stop": opening.stop, "callbacks": opening.callbacks, "shared": shared}
+    with (
+        small_products(learner),
+        open_components(run, folder, opening.engine, learner, step, **given) as components,
+        closing(Loop(run.config, components)) as loop,
+    ):
+        announce(loop, run, folder, step, changed)
         try:
             observations, infos = load_into(loop, saved) if saved else loop.begin()
-            seed = run.config.seed + (step or 0)
-            shared.begin(run.config, learner, saved["envs"] if saved else None, seed)
+            shared.begin(run.config, learner, saved["envs"] if saved else None, run.config.seed + (step or 0))
         except Exception as error:
-            if begun is None:  # a run that was there before
+            if was_there:
                 write_failure(folder, loop, error)
             raise
-        if begun is not None:
-            begun.append(True)
         yield OpenRun(run, folder, loop, observations, infos)
-
-
-def open_shared_run(run: ResolvedRun) -> AbstractContextManager[RunAlone]:
-    """The other processes of a run, which end with it; of most runs there are none."""
-    names = device_names(run.config)
-    if len(names) == 1:
-        return nullcontext(RunAlone())
-    from rookery.training.run.rank_processes import start_processes
-
-    return start_processes(names)

@@ -12,7 +12,6 @@ from rookery.config import RunConfig
 from rookery.console import printable, say
 from rookery.errors import FolderLost, RookeryError
 from rookery.files import own_folder
-from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import OBJECT
@@ -35,7 +34,7 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
                 reason = loop.run(observations, infos)
         except BaseException as error:
             continues = getattr(error, "lower", None)  # with less memory
-            if not continues and not loop.components.why_lost():
+            if not continues and not loop.outputs.why_lost():
                 write_failure(folder, loop, error)
             raise
         return finish_run(run, folder, loop, reason)
@@ -82,10 +81,9 @@ def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str
     if options.video and reason != "interrupted":
         from rookery.training.show.watch import record
 
-        components = loop.components
-        components.sinks.write(Event("doing", loop.steps, {"text": "recording a video"}))
+        loop.outputs.event("doing", text="recording a video")
         file = own_folder(folder.videos, parents=folder.outputs != folder.path) / "agent.mp4"
-        made["video"] = record(run.world, loop.learner.agent, file, components.evaluator.seed)
+        made["video"] = record(run.world, loop.learner.agent, file, loop.components.evaluator.seed)
     return {name: str(path) for name, path in made.items() if path is not None}
 
 
@@ -94,7 +92,7 @@ def _report(run: ResolvedRun, folder: RunDir, loop: Loop) -> dict[str, Any]:
     spec = registry.by_source(run.world.source)
     if spec is None or spec.report is None:
         return {}
-    loop.components.sinks.write(Event("doing", loop.steps, {"text": "writing the report"}))
+    loop.outputs.event("doing", text="writing the report")
     try:
         report: AgentReport = load_object(spec.report)(folder.path, trust=True, **_session_options(run, spec))
         return {"report": report.write(folder.report), "report_verdict": report.summary["verdict"]}
@@ -139,7 +137,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         **pictures,
     }
     folder.write_summary(summary)
-    loop.components.sinks.write(Event("end", loop.steps, summary))
+    loop.outputs.event("end", **summary)
 
 
 def _curriculum_summary(loop: Loop) -> dict[str, bool]:
@@ -173,7 +171,7 @@ def rescued_if_lost(folder: RunDir, loop: Loop) -> Iterator[None]:
 
 def rescue(folder: RunDir, loop: Loop, error: BaseException) -> FolderLost | None:
     """The error to raise instead, after what the run has learned was saved; None if its folder is where it was."""
-    why = str(error) if isinstance(error, FolderLost) else loop.components.why_lost()
+    why = str(error) if isinstance(error, FolderLost) else loop.outputs.why_lost()
     if not why:
         return None
     saved = _save(folder, loop)
