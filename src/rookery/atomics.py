@@ -1,18 +1,28 @@
 """For compiled code: atomic operations on 64-bit words that threads share, sleeping and waking, and calls of C
-functions. Needs Numba."""
+functions; and the threads of a team, which stay in such code. Needs Numba."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
+import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 NUMBER = types.int64
 MOST_THREADS = 1024  # of a team
+LINE = 64  # bytes of a cache line
+CLOSED, ASLEEP, WAKE_READ, WAKE_WRITE, OWN_WORDS = range(
+    0, 5 * LINE, LINE
+)  # of a team's words, by their offset in bytes
 WORD, BYTE = cgutils.ir.IntType(64), cgutils.ir.IntType(8)
 
 llvm.initialize_native_asmparser()  # for the inline assembly of `cpu_pause`
@@ -121,3 +131,34 @@ def call_entry(typing_context: Any, entry: Any, plan: Any, command: Any, low: An
         return builder.call(function, [word_at(builder, plan), *rest])
 
     return NUMBER(*[NUMBER] * 6), generate
+
+
+def start_threads(team: object, words: np.ndarray, threads: int, work: Callable[[int, int], Any], name: str) -> Any:
+    """Start the threads of a team beside its caller's: each runs `work(address of the words, slot)` until the word
+    CLOSED is set. Those that count themselves as ASLEEP wait for a byte of the pipe. Returns what stops and joins them,
+    which also happens when the team is garbage-collected; a forked process has none of them."""
+    wake_read, wake_write = os.pipe()
+    words[WAKE_READ // 8], words[WAKE_WRITE // 8] = wake_read, wake_write
+    others = [
+        threading.Thread(target=_work, args=(work, words, slot), name=f"{name}-{slot}", daemon=True)
+        for slot in range(1, threads)
+    ]
+    for thread in others:
+        thread.start()
+    return weakref.finalize(team, _stop, words, others, wake_read, wake_write, os.getpid())
+
+
+def _work(work: Callable[[int, int], Any], words: np.ndarray, slot: int) -> None:
+    """A thread's target. Its argument keeps the words alive."""
+    work(words.ctypes.data, slot)
+
+
+def _stop(words: np.ndarray, threads: list[threading.Thread], wake_read: int, wake_write: int, pid: int) -> None:
+    if pid == os.getpid():
+        words[CLOSED // 8] = 1
+        with contextlib.suppress(OSError):
+            os.write(wake_write, bytes(len(threads)))
+        for thread in threads:  # before the pipe is closed: its descriptors could be reused for another file
+            thread.join()
+    os.close(wake_read)
+    os.close(wake_write)

@@ -14,25 +14,27 @@ order in which the first ones were done: what a thread can begin last is then a 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
-import threading
-import weakref
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from rookery.atomics import (
+    ASLEEP,
+    CLOSED,
+    LINE,
     MOST_THREADS,
     NUMBER,
+    OWN_WORDS,
+    WAKE_READ,
+    WAKE_WRITE,
     atomic_add,
     atomic_exchange,
     atomic_or,
     call_entry,
     cpu_pause,
     load,
+    start_threads,
     store,
     wait_for_wake,
     wake,
@@ -48,12 +50,11 @@ BUSY_SPINS = 100  # looks for the next batch with a pause of the CPU after each,
 LOOKS = 64  # yielding looks between two checks of the time, some 16 us
 LONGEST_WAIT = 20_000_000  # nanoseconds for which it stays awake while others still work on a batch
 
-# Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
-# down reads of a neighbour. From NEXT_CHUNK on there is one word per share: the number of its next chunk.
-LINE = 64
-OFFSETS = range(0, 17 * LINE, LINE)
-BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, BEGUN, IN_PARTS, *_ = OFFSETS
-*_, SHARES, SHARE, LOOK_FOR, ORDER, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
+# Further words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would
+# slow down reads of a neighbour. From NEXT_CHUNK on there is one word per share: the number of its next chunk.
+(
+    BATCH, DONE, OUTCOME, BEGUN, IN_PARTS, SHARES, SHARE, LOOK_FOR, ORDER, SIZE, ENTRY, PLAN, NEXT_CHUNK,
+) = range(OWN_WORDS, OWN_WORDS + 13 * LINE, LINE)  # fmt: skip
 
 
 class ThreadTeam:
@@ -71,10 +72,9 @@ class ThreadTeam:
         # Of each env's step, or of its first part and of its last one: nanoseconds, when it began, and on which thread.
         # The last part of a step in one part took no time.
         self.last_steps = words[order + in_parts + 2 * envs :].reshape(3, parts, envs)
-        wake_read, wake_write = os.pipe()
         fixed = {
-            SHARES: shares, SHARE: chunks, LOOK_FOR: patience, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
-            ORDER: words.ctypes.data + 8 * order if by_cost else 0, IN_PARTS: in_parts,
+            SHARES: shares, SHARE: chunks, LOOK_FOR: patience, IN_PARTS: in_parts,
+            ORDER: words.ctypes.data + 8 * order if by_cost else 0,
         }  # fmt: skip
         for word, value in fixed.items():
             words[word // 8] = value
@@ -82,15 +82,7 @@ class ThreadTeam:
         self._address = words.ctypes.data  # the threads and the finalizer keep the array alive
         self._run_batch = compiled("team-run-batch", _run_batch, NUMBER(*[NUMBER] * 4))
         worker_loop = compiled("team-worker-loop", _worker_loop, NUMBER(NUMBER, NUMBER))
-        others = [
-            threading.Thread(
-                target=_worker_main, args=(worker_loop, words, slot), name=f"rookery-kernel-{slot}", daemon=True
-            )
-            for slot in range(1, threads)
-        ]
-        for thread in others:
-            thread.start()
-        self._finalizer = weakref.finalize(self, _stop_threads, words, others, wake_read, wake_write)
+        self._stop = start_threads(self, words, threads, worker_loop, "rookery-kernel")
 
     def prepare(self, entry: int, plan: int, size: int) -> Callable[[], int]:
         """A function that steps envs [0, size) of the plan at an address, and returns the bitwise or of their outcomes.
@@ -99,22 +91,7 @@ class ThreadTeam:
 
     def close(self) -> None:
         """Stop the threads and join them."""
-        self._finalizer()
-
-
-def _worker_main(worker_loop: Any, words: np.ndarray, slot: int) -> None:
-    """A thread's target. Its argument keeps the words alive."""
-    worker_loop(words.ctypes.data, slot)
-
-
-def _stop_threads(words: np.ndarray, threads: list[threading.Thread], wake_read: int, wake_write: int) -> None:
-    words[CLOSED // 8] = 1
-    with contextlib.suppress(OSError):
-        os.write(wake_write, bytes(len(threads)))
-    for thread in threads:  # before the pipe is closed: its descriptors could be reused for another file
-        thread.join()
-    os.close(wake_read)
-    os.close(wake_write)
+        self._stop()
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------

@@ -8,20 +8,24 @@ ms, then sleep.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-import weakref
 
 import numpy as np
 
 from rookery.atomics import (
+    ASLEEP,
+    CLOSED,
+    LINE,
     MOST_THREADS,
+    OWN_WORDS,
+    WAKE_READ,
+    WAKE_WRITE,
     atomic_add,
     atomic_exchange,
     call_entry,
     cpu_pause,
     load,
+    start_threads,
     store,
     wait_for_wake,
     wake,
@@ -32,13 +36,10 @@ from rookery.learners.cached_njit import compiled
 BUSY_SPINS = 400  # checks for the next work at full speed, some 8 us
 YIELDING_SPINS = 2000  # checks that yield the core first, some 0.5 ms; then the thread sleeps
 
-# Words that the threads share, by their offset in bytes. What one side writes while the other watches is alone in its
-# cache line; what is written together lies together.
-LINE = 64
-LINES = 6
-LEFT, DONE, ASLEEP, CLOSED = range(0, 4 * LINE, LINE)
-ENTRY, PLAN, COMMAND = range(4 * LINE, 4 * LINE + 24, 8)
-WAKE_READ, WAKE_WRITE, THREADS = range(5 * LINE, 5 * LINE + 24, 8)
+# Further words that the threads share, by their offset in bytes. What one side writes while the other watches is alone
+# in its cache line; what is written together lies together.
+LEFT, DONE = OWN_WORDS, OWN_WORDS + LINE
+ENTRY, PLAN, COMMAND, THREADS, END = range(OWN_WORDS + 2 * LINE, OWN_WORDS + 2 * LINE + 40, 8)
 
 
 class SliceTeam:
@@ -47,22 +48,11 @@ class SliceTeam:
 
     def __init__(self, threads: int) -> None:
         self.threads, self.pid = min(threads, MOST_THREADS), os.getpid()
-        words = np.zeros(LINES * LINE // 8, np.int64)
-        words[THREADS // 8] = self.threads
-        self._words, self.address = words, words.ctypes.data
+        self._words = np.zeros(END // 8, np.int64)
+        self._words[THREADS // 8] = self.threads
+        self.address: int = self._words.ctypes.data
         if self.threads > 1:
-            self._start(words)
-
-    def _start(self, words: np.ndarray) -> None:
-        wake_read, wake_write = os.pipe()
-        words[WAKE_READ // 8], words[WAKE_WRITE // 8] = wake_read, wake_write
-        others = [
-            threading.Thread(target=_work, args=(words, slot), name=f"rookery-learner-{slot}", daemon=True)
-            for slot in range(1, self.threads)
-        ]
-        for thread in others:
-            thread.start()
-        self._finalizer = weakref.finalize(self, _stop, words, others, wake_read, wake_write, self.pid)
+            self._stop = start_threads(self, self._words, self.threads, work_loop, "rookery-learner")
 
     @property
     def usable(self) -> bool:
@@ -76,23 +66,7 @@ class SliceTeam:
     def close(self) -> None:
         """Stop the threads and join them."""
         if self.threads > 1:
-            self._finalizer()
-
-
-def _work(words: np.ndarray, slot: int) -> None:
-    """A thread's target. Its argument keeps the words alive."""
-    work_loop(words.ctypes.data, slot)
-
-
-def _stop(words: np.ndarray, threads: list[threading.Thread], wake_read: int, wake_write: int, pid: int) -> None:
-    if pid == os.getpid():
-        words[CLOSED // 8] = 1
-        with contextlib.suppress(OSError):
-            os.write(wake_write, bytes(len(threads)))
-        for thread in threads:  # before the pipe is closed: its descriptors could be reused for another file
-            thread.join()
-    os.close(wake_read)
-    os.close(wake_write)
+            self._stop()
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------
