@@ -251,14 +251,13 @@ class _Lines:
 def _check(folder: Any, agents: Any, options: argparse.Namespace) -> int:
     from rookery.deploy.paper.account_files import SHADOW, AccountFolder
     from rookery.deploy.paper.parity import check_parity
-    from rookery.deploy.paper.traded_agents import challenger_of
     from rookery.monitor.alerts import Alerts
 
     with meanwhile("playing the log again"):
         found = {"champion": check_parity(folder, agents)}
         shadow = AccountFolder(folder.path / SHADOW)
         if shadow.has_begun:
-            found[SHADOW] = check_parity(shadow, challenger_of(agents, options.trust))
+            found[SHADOW] = check_parity(shadow, agents.challenger())
     for name, parity in found.items():
         if parity.first_difference is not None:
             text = f"the log of {folder.path} ({name}) is not what a backtest gives: {parity.first_difference}"

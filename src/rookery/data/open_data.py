@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from importlib.util import find_spec
@@ -35,6 +35,7 @@ from rookery.errors import DataError, MissingExtra, OptionError
 
 READ = (*TEXT_NAMES, ".parquet", ".pq", ".npz")
 TIMEFRAME_ENDING = re.compile(r"[ _.-](?:\d+(?:s|m|min|h|d|w)|[MHDW]\d+)$", re.IGNORECASE)
+REDUCED = {"high": np.maximum, "low": np.minimum, "volume": np.add, "funding": np.add}  # the others: first or last
 MONDAY = 4 * DAY  # 1970 began on a Thursday; weeks begin on Mondays
 NAME = "gym-anytrading"  # as the option `data` of the forex world
 FILE = "datasets/data/FOREX_EURUSD_1H_ASK.csv"
@@ -70,6 +71,8 @@ def open_data(
     """
     options = ImportOptions(symbols, timeframe, calendar, timezone, **more)
     found = _opened(data, options)
+    if symbols is not None and found.symbols != tuple(symbols):
+        found = found.select(symbols)
     if calendar is not None and found.calendar != calendar:
         found = replace(found, calendar=calendar)
     if timeframe is not None:
@@ -90,7 +93,7 @@ def _say_once(note: str) -> None:
 
 def _opened(data: Any, options: ImportOptions) -> Dataset:
     if isinstance(data, Dataset):
-        return data if options.symbols is None else data.select(options.symbols)
+        return data
     if isinstance(data, (str, os.PathLike)):
         return read_sources([Path(data).expanduser()], options)
     if isinstance(data, Mapping) and not data:
@@ -99,12 +102,10 @@ def _opened(data: Any, options: ImportOptions) -> Dataset:
         return finished(bars_of_arrays(data, "the arrays", options), options, "arrays")
     if isinstance(data, Mapping) and not _is_table(data):
         tables = [table_of(frame, str(symbol), "the tables") for symbol, frame in data.items()]
-        found = finished([bars for table in tables for bars in bars_of_table(table, options)], options, "tables")
-        return found if options.symbols is None else found.select(options.symbols)
+        return finished([bars for table in tables for bars in bars_of_table(table, options)], options, "tables")
     if is_frame(data) or isinstance(data, Mapping):
         name = options.symbols[0] if options.symbols and len(options.symbols) == 1 else "ASSET1"
-        found = finished(bars_of_table(table_of(data, name, "the table"), options), options, "table")
-        return found if options.symbols is None else found.select(options.symbols)
+        return finished(bars_of_table(table_of(data, name, "the table"), options), options, "table")
     if isinstance(data, Sequence) and data and all(isinstance(path, (str, os.PathLike)) for path in data):
         return read_sources([Path(path).expanduser() for path in data], options)
     raise DataError(
@@ -127,8 +128,7 @@ def read_sources(paths: Sequence[Path], options: ImportOptions) -> Dataset:
         files = [file for file in files if symbol_of(file) in wanted]
     parts = [_read(file, options) for file in files]
     place = str(paths[0]) if len(paths) == 1 else ", ".join(map(str, paths))
-    data = parts[0] if len(parts) == 1 else storage.merge(parts, place)
-    return data if options.symbols is None else data.select(options.symbols)
+    return parts[0] if len(parts) == 1 else storage.merge(parts, place)
 
 
 def symbol_of(path: Path) -> str:
@@ -168,18 +168,11 @@ def _read(path: Path, options: ImportOptions) -> Dataset:
     if kind in ("npy", "npz"):
         found = bars_of_arrays(read_arrays(path), str(path), options)
     elif kind == "parquet":
-        found = bars_of_table(_read_parquet(path), options)
+        frame = read_parquet(path)
+        found = bars_of_table(SourceTable(str(path), symbol_of(path), frame, np.arange(len(frame))), options)
     else:
         found = bars_of_table(read_text(path, symbol_of(path)), options)
     return finished(found, options, path.name)
-
-
-def _read_parquet(path: Path) -> SourceTable:
-    frame = read_parquet(path)
-    return SourceTable(str(path), symbol_of(path), frame, np.arange(len(frame)))
-
-
-Reduce = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def resample(dataset: Dataset, timeframe: str | int) -> Dataset:
@@ -213,22 +206,16 @@ def _resampled(bars: Bars, fine: int, coarse: int, calendar: str) -> Bars:
     ends = -(-(bars.times - offset) // coarse) * coarse + offset  # of the bucket that each bar falls into
     first = np.flatnonzero(np.diff(ends, prepend=ends[:1] - 1)) if len(ends) else np.empty(0, np.int64)
     last = np.append(first[1:] - 1, len(ends) - 1)[: len(first)]
-    columns = {name: _reduce(name)(values, first, last) for name, values in bars.columns.items()} if len(first) else {}
+    columns = {name: _reduced(name, values, first, last) for name, values in bars.columns.items()} if len(first) else {}
     made = Bars(bars.symbol, ends[first], columns or {name: values[:0] for name, values in bars.columns.items()})
     keep = _complete(bars.times, ends[first], last - first + 1, fine, coarse, calendar)
     return made.rows(keep)
 
 
-def _reduce(name: str) -> Reduce:
-    if name == "open":
-        return lambda values, first, last: values[first]
-    if name == "high":
-        return lambda values, first, last: np.maximum.reduceat(values, first)
-    if name == "low":
-        return lambda values, first, last: np.minimum.reduceat(values, first)
-    if name in ("volume", "funding"):
-        return lambda values, first, last: np.add.reduceat(values, first)
-    return lambda values, first, last: values[last]
+def _reduced(name: str, values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    if name in REDUCED:
+        return REDUCED[name].reduceat(values, first)
+    return values[first if name == "open" else last]
 
 
 def _complete(

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.deploy.registry_files import UNFINISHED, AuditLog, Entry, plain_values, remove_version, write_version
+from rookery.deploy.registry_files import UNFINISHED, AuditLog, Entry, remove_version, write_version
 from rookery.errors import MissingExtra, RegistryBusy, RegistryError, RunBusy
 from rookery.files import own_folder, replace_file
+from rookery.monitor.jsonl import plain
 from rookery.training.storage.registry_folder import (
     ALIASES,
     ALIASES_FILE,
@@ -184,7 +185,7 @@ class Registry:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "who": _who(),
             "what": what,
-            **plain_values(facts),
+            **plain(facts),
         }
         merged = {**state, **changes, "change": entry}
         kept = {key: value for key, value in merged.items() if value is not None}

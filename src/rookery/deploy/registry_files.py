@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import shutil
 import time
@@ -25,7 +24,7 @@ import rookery.version
 from rookery.console import printable
 from rookery.errors import RegistryError
 from rookery.files import open_plain, read_plain, replace_file, sync_folder
-from rookery.monitor.jsonl import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only, plain
 from rookery.training.storage.checkpoint import Checkpoints, save
 from rookery.training.storage.checkpoint_files import Tree
 from rookery.training.storage.registry_folder import ABOUT, file_hash, files_in, sealed
@@ -46,7 +45,7 @@ def write_version(run: RunDir, folder: Path, about: Mapping[str, Any], checkpoin
     beside.mkdir()
     step = _write_run(run, RunDir(beside), checkpoint)
     facts = {
-        **plain_values(about),
+        **plain(about),
         "run": run.name,
         "run_id": run.id,
         "checkpoint": checkpoint,
@@ -118,23 +117,6 @@ def code_version() -> dict[str, str]:
 
 
 Entry = dict[str, Any]
-
-
-def plain_values(value: Any) -> Any:
-    """A value as strict JSON can hold it: NaN and infinity become null, numbers of NumPy plain ones.
-
-    >>> plain_values({"share": float("nan"), "interval": (0.5, 1)})
-    {'share': None, 'interval': [0.5, 1]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_values(part) for part in value]
-    if hasattr(value, "tolist"):
-        return plain_values(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 class AuditLog:

@@ -13,7 +13,7 @@ from rookery.deploy.paper.account import Account
 from rookery.deploy.paper.account_files import SHADOW, AccountFolder, Line, read_status
 from rookery.deploy.paper.paper import PaperOptions, paper
 from rookery.deploy.paper.parity import check_parity
-from rookery.deploy.paper.traded_agents import challenger_of, open_agents
+from rookery.deploy.paper.traded_agents import open_agents
 from rookery.deploy.registry import Registry
 from rookery.errors import OptionError, RegistryError
 from rookery.training.storage.run_dir import RunDir
@@ -129,7 +129,7 @@ def test_shadow(registry: Registry, data: str, tmp_path: Path) -> None:
     assert set(versions(challenger)) == {5}
     ids = [order["id"] for lines in (champion, challenger) for line in bars_of(lines) for order in line["orders"]]
     assert len(ids) == len(set(ids))
-    agents = challenger_of(open_agents(registry.folder))
+    agents = open_agents(registry.folder).challenger()
     assert check_parity(AccountFolder(tmp_path / "a" / SHADOW), agents).first_difference is None
     status = read_status(AccountFolder(tmp_path / "a"))
     assert status.shadow is not None and status.shadow.version == 5 and status.version == 1

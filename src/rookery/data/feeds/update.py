@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +79,12 @@ def update(path: str | Path, revise: bool = False, progress: Progress = no_progr
     if not place.exists():
         raise DataError(f"{printable(path)}: there is no such file or folder")
     with ExitStack() as stack, folder_lock(place if place.is_dir() else place.parent):
-        sources, files = _Sources(stack), data_files(place)
+        sources = _Sources(stack)
+        # A link stays one: the file that it leads to is written.
+        files = [Path(os.path.realpath(file)) for file in data_files(place)]
         if len(files) == 1:
-            return _update_file(_real(files[0]), sources, revise, progress)
-        return [one for file in files for one in _updated_or_not(_real(file), sources, revise, progress)]
+            return _update_file(files[0], sources, revise, progress)
+        return [one for file in files for one in _updated_or_not(file, sources, revise, progress)]
 
 
 def _updated_or_not(file: Path, sources: _Sources, revise: bool, progress: Progress) -> list[Updated]:
@@ -96,19 +98,20 @@ def _updated_or_not(file: Path, sources: _Sources, revise: bool, progress: Progr
         return [Updated(file, "", 0, 0, 0, False, text if str(file) in text else f"{printable(file)}: {text}")]
 
 
-def _real(file: Path) -> Path:
-    """A link stays one: the file that it leads to is written."""
-    return Path(os.path.realpath(file))
-
-
 def _update_file(file: Path, sources: _Sources, revise: bool, progress: Progress) -> list[Updated]:
     data = read(file)
     results = [_update_symbol(data, bars, sources, revise, progress) for bars in data.bars]
     changed = [(revise and len(result.revised) + len(result.filled) > 0) or result.added > 0 for result in results]
     if any(changed):
         names = dict.fromkeys(str(old["source"]) for old in data.history if "symbols" in old or is_import(old))
-        entry = {"command": "update" + " --revise" * revise, "source": ",".join(names), "at": time_name(_now())}
-        write(replace(data, bars=tuple(result.bars for result in results), history=_history(data, entry)), file)
+        entry = {
+            "command": "update" + " --revise" * revise,
+            "source": ",".join(names),
+            "at": time_name(int(time.time())),
+        }
+        # With one entry for the last update: a timer would make one every few minutes.
+        kept = [old for old in data.history if not str(old.get("command")).startswith("update")]
+        write(replace(data, bars=tuple(result.bars for result in results), history=(*kept, entry)), file)
     return [_report(file, result, revise) for result in results]
 
 
@@ -171,19 +174,9 @@ def _mention(data: Dataset, result: Joined, revise: bool) -> None:
             "now: stored values are kept, new bars have the new ones")  # fmt: skip
 
 
-def _history(data: Dataset, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """With one entry for the last update: a timer would make one every few minutes."""
-    kept = [old for old in data.history if not str(old.get("command")).startswith("update")]
-    return (*kept, entry)
-
-
 def _report(file: Path, result: Joined, revise: bool) -> Updated:
     last = int(result.bars.times[-1])
     return Updated(file, result.bars.symbol, result.added, last, len(result.revised) + len(result.filled), revise)
-
-
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp())
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class Account:
         line |= self._ordered(time, line, missed)
         self.log.append(line)
         self._remember(line)
-        self._finish_closing()
+        self.finish_closing()
         return line
 
     def kill(self, kind: str, why: str) -> None:
@@ -113,9 +113,16 @@ class Account:
             self.log.append(line)
             self._remember(line)
 
-    def finish_kill(self) -> None:
-        """After a restart: end what a killed process had begun to end."""
-        self._finish_closing()
+    def finish_closing(self) -> None:
+        """Once nothing is held any more, a kill-switch has done its work: also one that a killed process had begun."""
+        closing = self.state.closing
+        if self.state.killed is not None or closing is None or closing["for"] != "kill":
+            return
+        lost = closing["reason"] == "account-lost"
+        assert self.segment is not None
+        if lost or not any(book.positions.any() for book in self.segment.books):
+            self.kill(closing["reason"], closing["why"])
+            raise KillSwitch(closing["why"], closing["reason"])
 
     # --- the parts of a line ------------------------------------------------------------------------------------
 
@@ -285,14 +292,3 @@ class Account:
         state.orders = {**state.orders, **{order["symbol"]: order["id"] for order in line["orders"]}}
         if line["missed"]:
             state.orders = {}
-
-    def _finish_closing(self) -> None:
-        """Once nothing is held any more, a kill-switch has done its work."""
-        closing = self.state.closing
-        if self.state.killed is not None or closing is None or closing["for"] != "kill":
-            return
-        lost = closing["reason"] == "account-lost"
-        assert self.segment is not None
-        if lost or not any(book.positions.any() for book in self.segment.books):
-            self.kill(closing["reason"], closing["why"])
-            raise KillSwitch(closing["why"], closing["reason"])

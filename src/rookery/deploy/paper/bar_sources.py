@@ -221,7 +221,7 @@ class FeedBars:
         newest = last_time(grown)
         lacks = any(not len(bars) or bars.times[-1] < newest for bars in grown.bars)
         if newest > last and lacks and now < newest + self._wanted.timeframe:
-            return replace(grown, bars=tuple(_until(bars, newest - 1) for bars in grown.bars))
+            return replace(grown, bars=tuple(bars.rows(bars.times < newest) for bars in grown.bars))
         return grown
 
     def _check_stale(self, last: int, feed: Feed) -> None:
@@ -231,10 +231,6 @@ class FeedBars:
             if self._failure:
                 raise KillSwitch(f"{error}: {self._failure}", "missing-feed") from None
             raise
-
-
-def _until(bars: Bars, end: int) -> Bars:
-    return bars.rows(bars.times <= end)
 
 
 class FileBars:

@@ -29,7 +29,7 @@ from rookery.deploy.paper.bar_sources import (
     parse_speed,
 )
 from rookery.deploy.paper.paper_world import MarketForm, first_bar, first_decision, form_of
-from rookery.deploy.paper.traded_agents import TradedAgents, challenger_of, first_number, open_agents
+from rookery.deploy.paper.traded_agents import TradedAgents, open_agents
 from rookery.errors import DataError, KillSwitch, LiveAccount, OptionError, RookeryError
 from rookery.monitor.alerts import Alerts
 
@@ -77,7 +77,7 @@ def paper(
     """Trade on paper until the bars end. A KillSwitch if a limit stops it."""
     refuse_live(options.data)
     agents = open_agents(what, runs_dir, trust)
-    shadow = challenger_of(agents, trust) if options.shadow else None
+    shadow = agents.challenger() if options.shadow else None
     folder = AccountFolder(account_path(agents, options.account))
     with ExitStack() as stack:
         stack.enter_context(folder.locked())
@@ -101,7 +101,7 @@ class Trader:
         self._options, self._folder, self._on_line, self._alerts = options, folder, on_line, alerts
         self._shadow_agents = shadow
         self._events = AccountEvents(folder.path)
-        traded = agents.load(first_number(agents))
+        traded = agents.load(agents.first_number())
         form = _form_of_account(folder) or form_of(traded.config)
         self._source, first = _source(options, form, traded.config)
         self.account, self._known = self._opened(agents, folder, first)
@@ -115,7 +115,7 @@ class Trader:
         self._go_on_after_kill()
         try:
             with self._stopping():
-                self.account.finish_kill()
+                self.account.finish_closing()
                 most = self._options.bars
                 for arrival in self._source.arrivals(self._known):
                     if most is not None and self.account.state.bars >= most:

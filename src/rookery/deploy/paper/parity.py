@@ -6,8 +6,9 @@ as in `rookery backtest`. Nothing of the account's own state is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from rookery.training.backtest.recording import MarketView, play_windows
 from rookery.training.backtest.records import WindowRecord
 from rookery.training.players.agents import AgentPlayer
 
-FIGURES = {"equity": "equity", "cash": "cash", "exposure": "exposure", "turnover": "turnover", "trades": "trades"}
+FIGURES = ("cash", "exposure", "turnover", "trades")
+Load = Callable[[int], TradedAgent]  # an agent by its number
 COSTS = {"fees": "fees", "spread_cost": "spread", "impact_cost": "impact", "funding_cost": "funding"}
 
 
@@ -87,26 +89,12 @@ def check_parity(folder: AccountFolder, agents: TradedAgents) -> Parity:
     bars = [line for line in lines if line["kind"] == "bar"]
     fills = sum(len(line["fills"]) for line in bars)
     orders = [order["id"] for line in bars for order in line["orders"]]
+    load = cache(agents.load)
     found = _twice(bars) or [
-        difference
-        for begin, part in _segments(lines)
-        for difference in _differences(begin, part, dataset, _Loaded(agents))
+        difference for begin, part in _segments(lines) for difference in _differences(begin, part, dataset, load)
     ]
     first = min(found, key=lambda difference: difference.time) if found else None
     return Parity(len(bars), fills, len(orders), first)
-
-
-class _Loaded:
-    """Agents by number, each loaded once."""
-
-    def __init__(self, agents: TradedAgents) -> None:
-        self._agents = agents
-        self._loaded: dict[int, TradedAgent] = {}
-
-    def __call__(self, number: int) -> TradedAgent:
-        if number not in self._loaded:
-            self._loaded[number] = self._agents.load(number)
-        return self._loaded[number]
 
 
 def _twice(bars: Sequence[Line]) -> list[Difference]:
@@ -133,7 +121,7 @@ def _segments(lines: Sequence[Line]) -> list[tuple[Line, list[Line]]]:
     return found
 
 
-def _differences(begin: Line, lines: Sequence[Line], dataset: Dataset, load: _Loaded) -> list[Difference]:
+def _differences(begin: Line, lines: Sequence[Line], dataset: Dataset, load: Load) -> list[Difference]:
     form = MarketForm.from_json(begin["form"])
     world = PaperWorld(load(begin["version"]).config, form)
     made = world.build(dataset)
@@ -200,26 +188,22 @@ def _rows(window: _Window, world: Any) -> tuple[int, int]:
 class _Replay:
     """Lets the agents of a log decide again. Where the account decided, as in closing, it does as the log says."""
 
-    def __init__(self, engine: Any, world: Any, windows: Sequence[_Window], load: _Loaded) -> None:
+    def __init__(self, engine: Any, world: Any, windows: Sequence[_Window], load: Load) -> None:
         self._engine, self._windows, self._load = engine, windows, load
         self._normal = {name: world.values[name] for name in CLOSING if name in world.values}
         self._players: dict[tuple[int, int], AgentPlayer] = {}
         self._at = [0] * len(windows)
         self._versions: list[int | None] = [None] * len(windows)
         self._closing = [False] * len(windows)
-        self._array = world.action_space
+        self.action_space: spaces.Space = world.action_space
         self.differences: list[Difference] = []
-
-    @property
-    def action_space(self) -> spaces.Space:
-        return self._array
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
         """All windows begin at their first bar."""
 
     def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> Any:
         chosen = [self._decide(int(env), observations[k : k + 1]) for k, env in enumerate(envs)]
-        return np.array(chosen, self._array.dtype)
+        return np.array(chosen, self.action_space.dtype)
 
     def _decide(self, env: int, observation: np.ndarray) -> Any:
         window = self._windows[env]
@@ -230,7 +214,7 @@ class _Replay:
             time = window.steps[self._at[env] - 1][0]["time"]
             what = "the action before this bar"
             self.differences.append(Difference(time, window.symbols, what, decision.action, np.asarray(own).tolist()))
-        return own if decision.is_agents else np.array(decision.action, self._array.dtype)
+        return own if decision.is_agents else np.array(decision.action, self.action_space.dtype)
 
     def _player(self, env: int, version: int) -> AgentPlayer:
         """A new agent begins without memory."""
@@ -250,10 +234,8 @@ class _Replay:
 def _compared(window: _Window, record: WindowRecord, world: Any) -> list[Difference]:
     """The first difference of each kind between the steps of a log and those of the backtest."""
     found = []
-    computed: dict[str, np.ndarray] = {name: getattr(record, ours) for name, ours in FIGURES.items()}
-    computed["equity"] = record.equity[1:]
-    computed |= {name: record.costs[ours] for name, ours in COSTS.items()}
-    computed["reward"] = record.rewards
+    computed = {"equity": record.equity[1:], **{name: getattr(record, name) for name in FIGURES}}
+    computed |= {name: record.costs[ours] for name, ours in COSTS.items()} | {"reward": record.rewards}
     first = _rows(window, world)[0]
     before = np.zeros(len(window.symbols))
     for k, (line, entry) in enumerate(window.steps[: len(record)]):

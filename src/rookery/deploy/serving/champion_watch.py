@@ -6,7 +6,6 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -84,50 +83,34 @@ class ChampionWatch:
             self.look()
 
 
-class VersionSource(Protocol):
-    """Says which version should be served, and loads it."""
-
-    def wanted(self) -> int | str:
-        """The version that should be served now. It is asked for every second, so that it must be quick."""
-
-    def load(self, version: int | str) -> ServedAgent:
-        """That version, ready to act."""
-
-
 @dataclass(frozen=True)
-class ChampionSource:
-    """The champion of a registry."""
-
-    folder: Path
-    device: str = "cpu"
-    trust: bool = False
-
-    def wanted(self) -> int | str:
-        registry = Registry(self.folder)
-        number = registry.champion_number()
-        return registry.version("champion").number if number is None else number  # which says why there is none
-
-    def load(self, version: int | str) -> ServedAgent:
-        run = Registry(self.folder).version(version).run
-        return _ready(ServedAgent(load_agent(run, device=self.device, trust=self.trust), version))
-
-
-@dataclass(frozen=True)
-class RunSource:
-    """The agent of a run, a saved agent, or one version of a registry: it does not change while it is served."""
+class VersionSource:
+    """Says which version should be served, and loads it: the champion of a registry; or the agent of a run, a saved
+    agent, or one version of a registry, which do not change while they are served."""
 
     name: str
     runs_dir: Path
+    registry: Registry | None  # whose champion is served
     best: bool = False
     device: str = "cpu"
     trust: bool = False
 
     def wanted(self) -> int | str:
-        return self.name
+        """The version that should be served now. It is asked for every second, so that it must be quick."""
+        if self.registry is None:
+            return self.name
+        number = self.registry.champion_number()
+        return self.registry.version("champion").number if number is None else number  # which says why there is none
 
     def load(self, version: int | str) -> ServedAgent:
-        agent = load(self.name, self.runs_dir, best=self.best, device=self.device, trust=self.trust)
-        return _ready(ServedAgent(agent, version))
+        """That version, ready to act."""
+        if self.registry is None:
+            agent = load(self.name, self.runs_dir, best=self.best, device=self.device, trust=self.trust)
+        else:
+            agent = load_agent(self.registry.version(version).run, device=self.device, trust=self.trust)
+        served = ServedAgent(agent, version)
+        served.warm_up()
+        return served
 
 
 def find_source(
@@ -135,12 +118,13 @@ def find_source(
 ) -> VersionSource:
     """The source of a name: the folder of a registry, `registry:DIR`, a run, or the folder of a saved agent."""
     _check_device(device)
-    named = registry_name(what)
+    named, folder = registry_name(what), None
     if named is not None and named.which == "champion":
-        return ChampionSource(named.folder, device, trust)
-    if named is None and (Path(what) / MARKER).is_file():
-        return ChampionSource(Path(what), device, trust)
-    return RunSource(str(what), Path(runs_dir), best, device, trust)
+        folder = named.folder
+    elif named is None and (Path(what) / MARKER).is_file():
+        folder = Path(what)
+    registry = None if folder is None else Registry(folder)
+    return VersionSource(str(what), Path(runs_dir), registry, best, device, trust)
 
 
 def _check_device(device: str) -> None:
@@ -154,8 +138,3 @@ def _check_device(device: str) -> None:
     except RuntimeError:
         raise OptionError(f"--device should be cpu, cuda or cuda:N, got {device!r}") from None
     check_device(device)
-
-
-def _ready(agent: ServedAgent) -> ServedAgent:
-    agent.warm_up()
-    return agent
