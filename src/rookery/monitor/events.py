@@ -196,9 +196,24 @@ class RunState:
             self.doing = ""
         if event.values.get("num_envs"):
             self.facts["num_envs"] = event.values["num_envs"]
-        handle = getattr(self, f"_on_{event.kind}", None)
-        if handle is not None:
-            handle(event)
+        values = event.values
+        match event.kind:
+            case "start":
+                self.facts.update((name, value) for name, value in values.items() if value is not None)
+            case "progress":
+                self._on_progress(event)
+            case "evaluation":
+                self.evaluation = event
+                if values.get("eval/best") or self.best is None:
+                    self.best = event
+            case "checkpoint":
+                self.checkpoint = event
+            case "note":
+                self.notes.append(" ".join(str(values.get("text", "")).split()))
+            case "doing":
+                self.doing = str(values.get("text", ""))
+            case "end":
+                self.end = values
 
     def _seconds_at(self, event: Event) -> float:
         """How long the run has taken in all, also before it was resumed."""
@@ -206,18 +221,12 @@ class RunState:
             self._began = event.time - event.values["seconds"]
         return event.time - self._began if math.isfinite(self._began) else 0.0
 
-    def _on_start(self, event: Event) -> None:
-        self.facts.update((name, value) for name, value in event.values.items() if value is not None)
-
     def _on_progress(self, event: Event) -> None:
         self.values.update(event.values)
         self._progress_step = event.step
         latest = event.values.get("episode/return")
         if latest is not None and math.isfinite(latest):
             self.returns.add(latest)
-        self._on_shares(event)
-
-    def _on_shares(self, event: Event) -> None:
         elapsed = event.time - self._progressed
         self._progressed = event.time
         fresh = {part: event.values.get(f"time/{part}") or 0.0 for part in PARTS}
@@ -225,23 +234,6 @@ class RunState:
             return
         keep = 0.5 ** (elapsed / HALF_LIFE_SECONDS) if self.shares else 0.0
         self.shares = {part: keep * self.shares.get(part, 0.0) + (1 - keep) * fresh[part] for part in PARTS}
-
-    def _on_evaluation(self, event: Event) -> None:
-        self.evaluation = event
-        if event.values.get("eval/best") or self.best is None:
-            self.best = event
-
-    def _on_checkpoint(self, event: Event) -> None:
-        self.checkpoint = event
-
-    def _on_note(self, event: Event) -> None:
-        self.notes.append(" ".join(str(event.values.get("text", "")).split()))
-
-    def _on_doing(self, event: Event) -> None:
-        self.doing = str(event.values.get("text", ""))
-
-    def _on_end(self, event: Event) -> None:
-        self.end = event.values
 
 
 def _mean(values: list[float]) -> float:

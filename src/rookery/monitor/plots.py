@@ -71,10 +71,7 @@ def _draw_returns(axes: Any, events: list[Event]) -> None:
     _draw_phases(axes, events)
     axes.set_ylabel("return", color=INK)
     axes.set_xlabel("steps", color=INK)
-    if axes.lines:
-        axes.legend(frameon=False, fontsize=9, loc="best", labelcolor=INK)
-    else:
-        axes.text(0.5, 0.5, "no episode has ended yet", ha="center", va="center", color=PALE, transform=axes.transAxes)
+    _add_legend(axes, "no episode has ended yet")
 
 
 def _draw_evaluations(axes: Any, events: list[Event]) -> None:
@@ -93,14 +90,8 @@ def _draw_evaluations(axes: Any, events: list[Event]) -> None:
     flagged = [event.step for event in events if event.kind == "evaluation" and event.values.get("eval/best")]
     best = int(np.searchsorted(steps, flagged[-1])) if flagged else int(np.argmax(means))
     best = min(best, len(steps) - 1)
-    axes.plot(
-        steps[best : best + 1],
-        means[best : best + 1],
-        marker="o",
-        markersize=10,
-        markeredgecolor=EVAL,
-        markerfacecolor="none",
-    )
+    ring = {"marker": "o", "markersize": 10, "markeredgecolor": EVAL, "markerfacecolor": "none"}
+    axes.plot(steps[best : best + 1], means[best : best + 1], **ring)
 
 
 def _draw_phases(axes: Any, events: list[Event]) -> None:
@@ -298,8 +289,12 @@ def _style(axes: Any, metric: str, axis: str) -> None:
     axes.xaxis.set_major_formatter(with_prefixes())
     axes.set_xlim(left=0)
     style_frame(axes)
+    _add_legend(axes, f"no run has {metric} yet")
+
+
+def _add_legend(axes: Any, without: str) -> None:
+    """A legend, or a sentence if nothing is drawn."""
     if axes.lines:
         axes.legend(frameon=False, fontsize=9, loc="best", labelcolor=INK)
     else:
-        text = f"no run has {metric} yet"
-        axes.text(0.5, 0.5, text, ha="center", va="center", color=PALE, transform=axes.transAxes)
+        axes.text(0.5, 0.5, without, ha="center", va="center", color=PALE, transform=axes.transAxes)
