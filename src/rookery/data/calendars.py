@@ -69,11 +69,11 @@ def closures(calendar: str, start: int, end: int) -> np.ndarray:
     if calendar == "24/7":
         return NO_CLOSURES
     if calendar == "forex":
-        return forex_closures(start, end)
+        return _forex_closures(start, end)
     return _joined(_exchange_closures(calendar, start, end))
 
 
-def forex_closures(start: int, end: int) -> np.ndarray:
+def _forex_closures(start: int, end: int) -> np.ndarray:
     """Weekends from Friday 20:00 to Sunday 23:00 UTC, and 25 December and 1 January from 20:00 of the day before."""
     start, end = max(start, YEAR_1), min(end, YEAR_9999)
     weeks = np.arange(start // WEEK - 1, end // WEEK + 2)[:, None] * WEEK + np.array([FOREX_CLOSES, FOREX_OPENS])

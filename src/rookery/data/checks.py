@@ -29,10 +29,10 @@ def problems(dataset: Dataset) -> list[Problem]:
     found = list(_of_dataset(dataset))
     for bars in dataset.bars:
         broken = list(_of_layout(bars))
-        wrong = broken or list(order_problems(bars, dataset.timeframe))
-        found += wrong if broken else [*wrong, *value_problems(bars)]
+        wrong = broken or list(_of_order(bars, dataset.timeframe))
+        found += wrong if broken else [*wrong, *_of_values(bars)]
         if not wrong:
-            found += [*calendar_problems(bars, dataset), *feature_problems(bars, dataset)]
+            found += [*_of_calendar(bars, dataset), *_of_features(bars, dataset)]
     return sorted(found, key=lambda problem: problem.severity != ERROR)
 
 
@@ -95,14 +95,14 @@ class Problem:
         if self.row is not None:
             where += f" row {self.row}"
         if self.time is not None:
-            where += f" ({time_text(self.time)})"
+            where += f" ({_time_text(self.time)})"
         more = f" (and {self.count - 1:,} more rows)" if self.count > 1 else ""
         return f"{where}: {self.what}{more}" if where else f"{self.what}{more}"
 
 
-def time_text(seconds: int) -> str:
+def _time_text(seconds: int) -> str:
     """
-    >>> time_text(1_577_836_800)
+    >>> _time_text(1_577_836_800)
     '2020-01-01 00:00 UTC'
     """
     try:
@@ -124,7 +124,7 @@ def at_rows(
         yield Problem(bars.symbol, first, int(bars.times[first]), f"{head}{got}{colon}{remedy}", severity, len(rows))
 
 
-def value_problems(bars: Bars) -> Iterator[Problem]:
+def _of_values(bars: Bars) -> Iterator[Problem]:
     """Prices and volumes."""
     opened, high, low, close = prices = [bars[name] for name in PRICES]
     volume, bad = bars["volume"], np.zeros(len(bars), bool)
@@ -154,7 +154,7 @@ def _of_jumps(bars: Bars, prices: np.ndarray) -> Iterator[Problem]:
         yield from at_rows(bars, rows, f"{text}: check for a split or a wrong unit", severity)
 
 
-def feature_problems(bars: Bars, dataset: Dataset) -> Iterator[Problem]:
+def _of_features(bars: Bars, dataset: Dataset) -> Iterator[Problem]:
     """Features may be missing at the beginning, and after a gap; a world never starts there."""
     names = [name for name in bars.columns if name not in BAR_COLUMNS]
     firsts = segments(bars.times, dataset.timeframe, dataset.calendar)[:, 0] if names else np.empty(0, np.int64)
@@ -168,7 +168,7 @@ def feature_problems(bars: Bars, dataset: Dataset) -> Iterator[Problem]:
             yield from at_rows(bars, begins, f"{name} is missing after its first bars")
 
 
-def order_problems(bars: Bars, length: int) -> Iterator[Problem]:
+def _of_order(bars: Bars, length: int) -> Iterator[Problem]:
     """Times that are duplicated, out of order, or of another unit than seconds. The other checks need times without
     these."""
     times = bars.times
@@ -181,7 +181,7 @@ def order_problems(bars: Bars, length: int) -> Iterator[Problem]:
     yield from at_rows(bars, old, "this bar is of 1970-01-01, or older than 1900: check its time's unit")
 
 
-def calendar_problems(bars: Bars, dataset: Dataset) -> Iterator[Problem]:
+def _of_calendar(bars: Bars, dataset: Dataset) -> Iterator[Problem]:
     """Mixed timeframes, bars while the market is closed, and gaps while it is open."""
     if len(bars) > 1:
         yield from _of_spacing(bars, np.diff(bars.times), dataset.timeframe)
@@ -263,7 +263,7 @@ def summary(dataset: Dataset) -> dict[str, Any]:
 def _of_symbol(bars: Bars, dataset: Dataset) -> dict[str, Any]:
     rows = gap_rows(bars.times, dataset.timeframe, dataset.calendar)
     missing = int(np.sum((bars.times[rows + 1] - bars.times[rows]) // dataset.timeframe - 1)) if len(rows) else 0
-    first, last = (time_text(int(bars.times[row])) for row in (0, -1)) if len(bars) else ("", "")
+    first, last = (_time_text(int(bars.times[row])) for row in (0, -1)) if len(bars) else ("", "")
     return {
         "symbol": bars.symbol, "bars": len(bars), "first": first, "last": last, "gaps": len(rows), "missing": missing,
     }  # fmt: skip
@@ -271,7 +271,7 @@ def _of_symbol(bars: Bars, dataset: Dataset) -> dict[str, Any]:
 
 def problem_values(problem: Problem) -> dict[str, Any]:
     """A problem as plain values."""
-    time = None if problem.time is None else time_text(problem.time)
+    time = None if problem.time is None else _time_text(problem.time)
     return {
         "severity": problem.severity, "symbol": problem.symbol, "row": problem.row, "time": time, "what": problem.what,
         "count": problem.count,

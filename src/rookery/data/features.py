@@ -57,7 +57,7 @@ def feature_columns(names: str | Iterable[str]) -> tuple[str, ...]:
     """
     columns: dict[str, None] = {}
     for name in _wanted(names):
-        found = find_feature(name)
+        found = _find_feature(name)
         columns.update(dict.fromkeys(found.columns if isinstance(found, Indicator) else (name,)))
     return tuple(columns)
 
@@ -77,7 +77,7 @@ def first_valid(bars: Bars | Dataset, columns: Sequence[str] | None = None) -> i
     return int(finite.argmax()) if finite.any() else len(bars)
 
 
-def find_feature(name: str) -> Indicator | tuple[OwnFeature, int]:
+def _find_feature(name: str) -> Indicator | tuple[OwnFeature, int]:
     """What computes a feature: a TA-Lib function, or one of rookery's own and its period."""
     base, _, number = name.rpartition("_") if re.search(r"\w_\d+$", name) else (name, "", "")
     if base in OWN:
@@ -122,7 +122,7 @@ def _with_features(bars: Bars, names: Sequence[str], place: str) -> Bars:
 
 
 def _compute(bars: Bars, name: str, place: str) -> Mapping[str, np.ndarray]:
-    found = find_feature(name)
+    found = _find_feature(name)
     warm_up = found.warm_up if isinstance(found, Indicator) else max(0, found[1] - 1 + found[0].lags)
     if warm_up >= len(bars):
         raise DataError(

@@ -50,7 +50,7 @@ class Indicator:
     def compute(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The asked columns, with NaN in the rows of the warm-up."""
         inputs = [np.ascontiguousarray(columns[name], np.float64) for name in self.inputs]
-        results = getattr(load_talib(), self.function)(*inputs, **self.parameters)
+        results = getattr(_load_talib(), self.function)(*inputs, **self.parameters)
         arrays = results if isinstance(results, (tuple, list)) else (results,)
         found = {}
         for name, array in zip(self.outputs, arrays, strict=True):
@@ -118,16 +118,16 @@ def _label(function: str, output: str) -> str:
 
 def abstract(function: str, parameters: Mapping[str, Any]) -> Any:
     """TA-Lib's description of a function: inputs, parameters, outputs, rows of warm-up."""
-    return load_talib().abstract.Function(function, **parameters)
+    return _load_talib().abstract.Function(function, **parameters)
 
 
 @cache
 def function_names() -> frozenset[str]:
-    return frozenset(load_talib().get_functions())
+    return frozenset(_load_talib().get_functions())
 
 
 @cache
-def load_talib() -> ModuleType:
+def _load_talib() -> ModuleType:
     """Import TA-Lib. It takes a second or two if pandas is installed, so it is imported when a feature needs it."""
     try:
         import talib
@@ -162,9 +162,9 @@ def vwap(times: np.ndarray, columns: Mapping[str, np.ndarray], period: int) -> n
     Where none of these bars has volume, their plain mean.
     """
     typical = (columns["high"] + columns["low"] + columns["close"]) / 3
-    volume = rolling_sum(columns["volume"], period)
-    weighted = np.divide(rolling_sum(typical * columns["volume"], period), volume, where=volume > 0, out=volume.copy())
-    return np.where(volume > 0, weighted, rolling_sum(typical, period) / period)
+    volume = _rolling_sum(columns["volume"], period)
+    weighted = np.divide(_rolling_sum(typical * columns["volume"], period), volume, where=volume > 0, out=volume.copy())
+    return np.where(volume > 0, weighted, _rolling_sum(typical, period) / period)
 
 
 def volatility_regime(times: np.ndarray, columns: Mapping[str, np.ndarray], period: int) -> np.ndarray:
@@ -183,15 +183,15 @@ def trend_regime(times: np.ndarray, columns: Mapping[str, np.ndarray], period: i
     The standard deviation is that of `period` independent normal returns with the window's mean absolute return.
     """
     change = returns(columns["close"])
-    spread = rolling_sum(np.abs(change), period) * np.sqrt(np.pi / (2 * period))
-    return _signs(rolling_sum(change, period), -TREND * spread, TREND * spread)
+    spread = _rolling_sum(np.abs(change), period) * np.sqrt(np.pi / (2 * period))
+    return _signs(_rolling_sum(change, period), -TREND * spread, TREND * spread)
 
 
 def _level(values: np.ndarray, period: int) -> np.ndarray:
     """The mean of the last fifth of the window against the mean of all of it, as -1, 0 or 1."""
     short = max(1, period // SHORT_PART)
-    usual = rolling_sum(values, period) / period
-    return _signs(rolling_sum(values, short) / short, CALM * usual, BUSY * usual)
+    usual = _rolling_sum(values, period) / period
+    return _signs(_rolling_sum(values, short) / short, CALM * usual, BUSY * usual)
 
 
 def _signs(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -206,12 +206,12 @@ def returns(close: np.ndarray) -> np.ndarray:
     return change
 
 
-def rolling_sum(values: np.ndarray, period: int) -> np.ndarray:
+def _rolling_sum(values: np.ndarray, period: int) -> np.ndarray:
     """The sum of each row and the rows before it, `period` in all; NaN in the first rows.
 
     It adds row by row in a fixed order: differences of running totals would carry the rounding of large old values.
 
-    >>> rolling_sum(np.array([1.0, 2.0, 3.0, 4.0]), 2)
+    >>> _rolling_sum(np.array([1.0, 2.0, 3.0, 4.0]), 2)
     array([nan,  3.,  5.,  7.])
     """
     total = np.full(len(values), np.nan)

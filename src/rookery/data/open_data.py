@@ -95,7 +95,7 @@ def _opened(data: Any, options: ImportOptions) -> Dataset:
     if isinstance(data, Dataset):
         return data
     if isinstance(data, (str, os.PathLike)):
-        return read_sources([Path(data).expanduser()], options)
+        return _read_sources([Path(data).expanduser()], options)
     if isinstance(data, Mapping) and not data:
         raise DataError("data: the dict is empty: give tables by symbol, or price_array and time_array")
     if isinstance(data, Mapping) and is_arrays(data):
@@ -107,7 +107,7 @@ def _opened(data: Any, options: ImportOptions) -> Dataset:
         name = options.symbols[0] if options.symbols and len(options.symbols) == 1 else "ASSET1"
         return finished(bars_of_table(table_of(data, name, "the table"), options), options, "table")
     if isinstance(data, Sequence) and data and all(isinstance(path, (str, os.PathLike)) for path in data):
-        return read_sources([Path(path).expanduser() for path in data], options)
+        return _read_sources([Path(path).expanduser() for path in data], options)
     raise DataError(
         f"data should be the path of a file or folder, a dict of tables or arrays, or a table, not "
         f"{type(data).__name__}"
@@ -120,7 +120,7 @@ def _is_table(data: Mapping[Any, Any]) -> bool:
     return "time" in found and "close" in found
 
 
-def read_sources(paths: Sequence[Path], options: ImportOptions) -> Dataset:
+def _read_sources(paths: Sequence[Path], options: ImportOptions) -> Dataset:
     """The bars of several files and folders, one or more symbols each."""
     files = [file for path in paths for file in _files(path)]
     wanted = set(options.symbols or ())

@@ -58,8 +58,8 @@ def synthesise(
         correlation: Between the returns of two assets, from 0 to below 1.
         volatility: Per year, such as 0.7.
     """
-    facts, length = market_kind(kind, correlation, volatility), timeframe_seconds(timeframe)
-    names = usual_symbols(facts, assets) if symbols is None else tuple(symbols)
+    facts, length = _market_kind(kind, correlation, volatility), timeframe_seconds(timeframe)
+    names = _usual_symbols(facts, assets) if symbols is None else tuple(symbols)
     _check(names, bars, seed, signal, signal_half_life)
     times = _times(facts.calendar, bars, length)
     rng = np.random.default_rng([seed, 0x5EED])
@@ -230,7 +230,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def market_kind(kind: str, correlation: float | None, volatility: float | None) -> Kind:
+def _market_kind(kind: str, correlation: float | None, volatility: float | None) -> Kind:
     """A kind by its name, with another correlation or volatility if they are given."""
     if kind not in KINDS:
         raise OptionError(f"kind should be {', '.join(KINDS)}, got {kind!r}")
@@ -244,7 +244,7 @@ def market_kind(kind: str, correlation: float | None, volatility: float | None) 
     return facts
 
 
-def usual_symbols(facts: Kind, assets: int) -> tuple[str, ...]:
+def _usual_symbols(facts: Kind, assets: int) -> tuple[str, ...]:
     """The kind's usual symbols, then numbered ones."""
     usual = list(facts.prices)[: max(assets, 0)]
     return (*usual, *(f"{facts.other}{number}" for number in range(len(usual) + 1, assets + 1)))

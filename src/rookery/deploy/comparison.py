@@ -70,7 +70,7 @@ def compare(
     kind = gate_kind(config)
     if kind == "market":
         return _compare_on_bars(candidate, run, champion, history, options, log)
-    seed = new_seed(history) if options.seed is None else _unused(options.seed, history)
+    seed = _new_seed(history) if options.seed is None else _unused(options.seed, history)
     count = options.episodes or (GAMES if kind == "games" else EPISODES)
     log({"gate": kind, "seed": seed, "episodes": count})
     how: dict[str, Any] = {
@@ -85,7 +85,7 @@ def compare(
     return evaluation_gate(run, champion, episodes=count, **how)
 
 
-def new_seed(history: History) -> int:
+def _new_seed(history: History) -> int:
     """A seed that no comparison in this registry has used."""
     while (seed := secrets.randbits(62)) in history.seeds:
         pass

@@ -76,7 +76,7 @@ def evaluation_gate(
     made = EpisodeEnvs(world, config.backend, episodes, _num_envs(mine), config.workers, **failure_options(config))
     with closing(made) as envs:
         returns = []
-        for player in (_player(mine), RandomActions(mine.agent.action_space) if other is None else _player(other)):
+        for player in (_player(mine), _RandomActions(mine.agent.action_space) if other is None else _player(other)):
             played = Episodes(envs, player, seed, range(episodes)).play(stop)  # type: ignore[arg-type]
             if played is None:
                 return None
@@ -191,7 +191,7 @@ def _fitting_world(candidate: TrainedRun, champion: TrainedRun, same_spaces: boo
     return champion.world
 
 
-class RandomActions:
+class _RandomActions:
     """Acts in evaluation episodes as an `AgentPlayer` does. An episode's actions depend on its seed alone."""
 
     name = "random actions"

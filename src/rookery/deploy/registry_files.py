@@ -50,7 +50,7 @@ def write_version(run: RunDir, folder: Path, about: Mapping[str, Any], checkpoin
         "run_id": run.id,
         "checkpoint": checkpoint,
         "step": step,
-        "code": code_version(),
+        "code": _code_version(),
         "created": time.time(),
         "files": {name: file_hash(beside / name) for name in files_in(beside)},
     }
@@ -106,7 +106,7 @@ def _make_read_only(folder: Path) -> None:
 
 
 @cache
-def code_version() -> dict[str, str]:
+def _code_version() -> dict[str, str]:
     """The version, and the SHA-256 over all of rookery's Python files: it tells changed sources of the same version
     apart."""
     root, digest = Path(rookery.version.__file__).parent, hashlib.sha256()

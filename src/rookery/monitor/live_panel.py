@@ -198,9 +198,10 @@ class RunPanel:
         lines = _fitting(list(_parts(self.state, width - 4)), console.height - 3)
         body = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
         body.no_wrap, body.overflow = True, "ellipsis"
-        title, subtitle = _title(self.state), _subtitle(self.state)
-        places = {"title_align": "left", "subtitle_align": "right"}
-        yield Panel(body, title=title, subtitle=subtitle, border_style="cyan", width=width, **places)
+        yield Panel(
+            body, title=_title(self.state), title_align="left", subtitle=_subtitle(self.state), subtitle_align="right",
+            border_style="cyan", width=width,
+        )  # fmt: skip
 
 
 def _fitting(parts: list[Part], rows: int) -> list[Text]:

@@ -63,14 +63,14 @@ def mean_interval(mean: float, std: float, count: int) -> tuple[float, float]:
     >>> [round(end, 2) for end in mean_interval(10.0, 2.0, 17)]
     [8.94, 11.06]
     """
-    half = student_quantile(count - 1) * std / np.sqrt(count - 1) if count > 1 else 0.0
+    half = _student_quantile(count - 1) * std / np.sqrt(count - 1) if count > 1 else 0.0
     return float(mean - half), float(mean + half)
 
 
-def student_quantile(degrees: int) -> float:
+def _student_quantile(degrees: int) -> float:
     """The 97.5 % quantile of Student's t distribution, to within 0.2 %.
 
-    >>> [round(student_quantile(degrees), 2) for degrees in (1, 5, 9, 39, 10_000)]
+    >>> [round(_student_quantile(degrees), 2) for degrees in (1, 5, 9, 39, 10_000)]
     [12.71, 2.57, 2.26, 2.02, 1.96]
     """
     if degrees < len(STUDENT):

@@ -189,7 +189,7 @@ class GpuFigures:
 
     def read(self) -> dict[str, float]:
         """`system/gpu`, `system/gpu_memory`, `system/gpu_memory_total` and `system/gpu_power`, as far as known."""
-        cuda, figures = self._cuda, {}
+        cuda, figures = self._cuda, dict[str, float]()
         with suppress(Exception):
             figures |= _known("system/gpu", cuda.utilization(self._device), 0.01)
         with suppress(Exception):

@@ -58,7 +58,7 @@ def download(
         at = upto
         progress(series.symbol, min((at - start) / max(min(end, now) - start, 1), 1.0))
     rows = merged(pages)
-    return as_bars(feed, series, rows[(rows[:, 0] >= start) & (rows[:, 0] < end)], end, now)
+    return _as_bars(feed, series, rows[(rows[:, 0] >= start) & (rows[:, 0] < end)], end, now)
 
 
 def _asked(feed: Feed, series: Series, at: int, end: int, more: Any) -> tuple[np.ndarray, int, Any]:
@@ -68,7 +68,7 @@ def _asked(feed: Feed, series: Series, at: int, end: int, more: Any) -> tuple[np
     return page.rows, max(page.upto, at), page.more
 
 
-def as_bars(feed: Feed, series: Series, rows: np.ndarray, end: float, now: float) -> Bars:
+def _as_bars(feed: Feed, series: Series, rows: np.ndarray, end: float, now: float) -> Bars:
     """Bars with the times at which they are complete, without those that are not, and without damaged ones."""
     starts = rows[:, 0].astype(np.int64)
     times = feed.complete_at(series, starts)

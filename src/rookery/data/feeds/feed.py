@@ -212,12 +212,12 @@ def with_retries(request: Callable[[], Answer], who: str, keys: Keys) -> Answer:
 
 def error_of_answer(who: str, status: int, headers: Mapping[str, str], body: str, keys: Keys) -> Exception:
     """The error that stands for an answer with an HTTP status of 400 or more."""
-    said = server_text(body)
+    said = _server_text(body)
     shown = f"HTTP {status}" + (f": {said}" if said else "")
     if status in BUSY:
-        return TemporaryFailure(f"too many requests ({shown})", wait_asked_for(headers, time.time()))
+        return TemporaryFailure(f"too many requests ({shown})", _wait_asked_for(headers, time.time()))
     if status in FAILING:
-        return TemporaryFailure(f"the server failed ({shown})", wait_asked_for(headers, time.time()))
+        return TemporaryFailure(f"the server failed ({shown})", _wait_asked_for(headers, time.time()))
     if status == 401:
         state = "does not accept the keys in" if keys.key else "wants keys in"
         return DataError(f"{who} {state} {' and '.join(keys.names)} ({shown})")
@@ -228,7 +228,7 @@ def error_of_answer(who: str, status: int, headers: Mapping[str, str], body: str
     return DataError(f"{who} refuses the request ({shown})")
 
 
-def wait_asked_for(headers: Mapping[str, str], now: float) -> float | None:
+def _wait_asked_for(headers: Mapping[str, str], now: float) -> float | None:
     """The seconds that a server asks to wait, by Retry-After (seconds or a date) or X-RateLimit-Reset (a time)."""
     named = {name.lower(): str(value).strip() for name, value in headers.items()}
     after, reset = named.get("retry-after", ""), named.get("x-ratelimit-reset", "")
@@ -245,7 +245,7 @@ def wait_asked_for(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def server_text(body: str) -> str:
+def _server_text(body: str) -> str:
     """What a server says about an error: the message in its JSON, or the beginning of its text."""
     try:
         parsed: Any = json.loads(body)

@@ -115,7 +115,7 @@ def _update_file(file: Path, sources: _Sources, revise: bool, progress: Progress
     return [_report(file, result, revise) for result in results]
 
 
-def _update_symbol(data: Dataset, stored: Bars, sources: _Sources, revise: bool, progress: Progress) -> Joined:
+def _update_symbol(data: Dataset, stored: Bars, sources: _Sources, revise: bool, progress: Progress) -> _Joined:
     for entry in reversed(data.history):
         wanted = download_of([entry], stored.symbol)
         if wanted is not None:
@@ -130,7 +130,7 @@ def _update_symbol(data: Dataset, stored: Bars, sources: _Sources, revise: bool,
     )
 
 
-def _from_feed(data: Dataset, stored: Bars, wanted: Download, feed: Feed, revise: bool, progress: Progress) -> Joined:
+def _from_feed(data: Dataset, stored: Bars, wanted: Download, feed: Feed, revise: bool, progress: Progress) -> _Joined:
     if wanted.timeframe != data.timeframe:
         raise DataError(
             f"{printable(data.place)}: its bars of {timeframe_name(data.timeframe)} were made from downloaded bars of "
@@ -156,7 +156,7 @@ def _newer(feed: Feed, wanted: Download, stored: Bars, revise: bool, progress: P
     return found.rows(found.times >= stored.times[-rows])
 
 
-def _mention(data: Dataset, result: Joined, revise: bool) -> None:
+def _mention(data: Dataset, result: _Joined, revise: bool) -> None:
     """Say what differs from what is stored."""
     symbol, place = result.bars.symbol, data.place
     taken = "taken from the source" if revise else "kept as they are; --revise takes the source's"
@@ -174,13 +174,13 @@ def _mention(data: Dataset, result: Joined, revise: bool) -> None:
             "now: stored values are kept, new bars have the new ones")  # fmt: skip
 
 
-def _report(file: Path, result: Joined, revise: bool) -> Updated:
+def _report(file: Path, result: _Joined, revise: bool) -> Updated:
     last = int(result.bars.times[-1])
     return Updated(file, result.bars.symbol, result.added, last, len(result.revised) + len(result.filled), revise)
 
 
 @dataclass(frozen=True)
-class Joined:
+class _Joined:
     """Stored bars and those that were added.
 
     Attributes:
@@ -200,7 +200,7 @@ class Joined:
     recomputed: tuple[str, ...] = ()
 
 
-def joined(stored: Bars, found: Bars, data: Dataset, revise: bool) -> Joined:
+def joined(stored: Bars, found: Bars, data: Dataset, revise: bool) -> _Joined:
     """The stored bars, and those of `found` that are newer.
 
     Columns that the source does not have are features: they are computed again, from all bars.
@@ -225,7 +225,7 @@ def joined(stored: Bars, found: Bars, data: Dataset, revise: bool) -> Joined:
         bars, recomputed = _with_features(_merged(stored, found, own, taken), stored, data, keep=not changed)
     closes = _same(stored["close"][rows[known]], found["close"][known])
     rescaled = bool(np.count_nonzero(~closes) > len(closes) / 2)
-    return Joined(bars, int(newer.sum()), found.times[differs], found.times[between], rescaled, recomputed)
+    return _Joined(bars, int(newer.sum()), found.times[differs], found.times[between], rescaled, recomputed)
 
 
 def _merged(stored: Bars, found: Bars, own: list[str], taken: np.ndarray) -> Bars:

@@ -124,7 +124,7 @@ class ImportOptions:
         if self.time_is not in ("start", "end"):
             raise OptionError(f"time_is should be start or end, got {self.time_is!r}")
         if self.timezone is not None:
-            check_timezone(self.timezone)
+            _check_timezone(self.timezone)
         if self.timeframe is not None:
             timeframe_seconds(self.timeframe)
         if self.symbols is not None and len(set(self.symbols)) < len(self.symbols):
@@ -142,7 +142,7 @@ class ImportOptions:
         return {"time_is": self.time_is, **given}
 
 
-def check_timezone(name: str) -> None:
+def _check_timezone(name: str) -> None:
     """Refuse what is no name of a time zone."""
     try:
         zoneinfo.ZoneInfo(name)

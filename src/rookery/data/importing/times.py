@@ -93,7 +93,7 @@ def _compact_dates(values: np.ndarray) -> np.ndarray | None:
 
 
 def _of_texts(table: SourceTable, series: Any, options: ImportOptions) -> tuple[np.ndarray, bool]:
-    local, offset = local_seconds_of_texts(table, series, options)
+    local, offset = _local_seconds(table, series, options)
     return (local - offset, False) if offset is not None else _in_zone(table, local, options)
 
 
@@ -128,9 +128,7 @@ def _in_order(early: np.ndarray, late: np.ndarray) -> np.ndarray:
     return times
 
 
-def local_seconds_of_texts(
-    table: SourceTable, series: Any, options: ImportOptions
-) -> tuple[np.ndarray, np.ndarray | None]:
+def _local_seconds(table: SourceTable, series: Any, options: ImportOptions) -> tuple[np.ndarray, np.ndarray | None]:
     """Seconds since 1970 on the clock that the texts are of, and its distance to UTC in seconds; None if no zone is
     named."""
     if options.date_format:

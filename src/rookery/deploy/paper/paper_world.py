@@ -150,7 +150,7 @@ def rules_of(world: KernelWorld, form: MarketForm) -> tuple[Any, ...]:
     return type(world).__name__, form, repr(world.observation_space), repr(world.action_space), repr(values)
 
 
-def first_usable(world: Any, block: int) -> int | None:
+def _first_usable(world: Any, block: int) -> int | None:
     """The first row of a block at which an agent can decide: the second at which all numbers of its observation are
     known, without a gap before it. A world cannot be built on fewer rows."""
     first, last = world.market.blocks[block]
@@ -200,7 +200,7 @@ def first_decision(config: RunConfig, form: MarketForm, dataset: Dataset) -> int
     world = PaperWorld(config, form).build(dataset)
     found = []
     for block, (first, _) in enumerate(world.market.blocks):
-        row = first_usable(world, block)
+        row = _first_usable(world, block)
         if row is None:
             raise DataError(
                 f"{dataset.place or 'the data'}: {len(dataset.bars[block])} bars are too few for the features of the "

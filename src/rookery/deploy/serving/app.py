@@ -49,8 +49,8 @@ def make_app(state: ServedState, token: str | None = None, hosts: OwnHosts | Non
         Route("/health", health, methods=["GET"]),
         Route("/version", version, methods=["GET"]),
     ]
-    guard = [Middleware(HostGuard, hosts=hosts)] if hosts else []
-    guard += [Middleware(TokenGuard, token=token)] if token else []
+    guard = [Middleware(_HostGuard, hosts=hosts)] if hosts else []
+    guard += [Middleware(_TokenGuard, token=token)] if token else []
     app = Starlette(routes=routes, middleware=guard, exception_handlers={HTTPException: _refusal})
     app.state.served = state
     return app
@@ -111,7 +111,7 @@ async def version(request: Request) -> Response:
     )
 
 
-class HostGuard:
+class _HostGuard:
     """Answers 403 to requests to other host names, and of pages of other sites."""
 
     def __init__(self, app: ASGIApp, hosts: OwnHosts) -> None:
@@ -125,7 +125,7 @@ class HostGuard:
         await answer(scope, receive, send)
 
 
-class TokenGuard:
+class _TokenGuard:
     """Answers 401 to requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
