@@ -1,4 +1,5 @@
-"""What the collectors of runs have in common whose envs step elsewhere and never wait for the learner."""
+"""The collectors of runs whose envs step elsewhere and never wait for the learner: rollouts of PPO, or chunks of steps
+for off-policy learners, come in when they are ready, of weights of some updates ago."""
 
 from __future__ import annotations
 
@@ -12,26 +13,25 @@ import numpy as np
 
 from rookery.cluster.env_shares import Share
 from rookery.cluster.remote_collectors import RemoteCollectors, lost_reason
+from rookery.cluster.rollout_collector import RemoteCollector
 from rookery.cluster.transport import CollectorLost, Transport, nbytes
-from rookery.engine.segment_stepping import EPISODE
 from rookery.errors import ConfigError
 from rookery.learners.execution.vtrace_ppo import VTracePPO
-from rookery.learners.learner import Learner, module_state
+from rookery.learners.learner import module_state
 from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.remote_steps import RowFiller, WaitingRows, recorded
-from rookery.training.run.collector import Collector
-from rookery.training.run.timing import Stopwatch
+
+AHEAD = 2  # chunks or rollouts asked for from each collector; not more wait for the learner, which bounds the memory
+MOST_ROUNDS = 64  # steps of every env in a chunk
 
 
-class AsyncCollector(Collector):
+class AsyncCollector(RemoteCollector):
     """Receives what collectors have made, in the order in which it arrives."""
 
-    envs: Any  # `RemoteEnvs`, which makes this
     note = ""  # what the run says of it at its beginning
 
-    def __init__(self, envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> None:
-        self._finished: list[np.ndarray] = []
-        super().__init__(envs, learner, stopwatch, share_done)
+    def __init__(self, envs: Any, *args: Any) -> None:
+        super().__init__(envs, *args)
         self._bound = envs.max_staleness
         self._streams = StepStreams(envs.collectors, envs.transport, self._order, min(AHEAD, self._bound))
         self._version, self._weights = -1, None
@@ -39,12 +39,8 @@ class AsyncCollector(Collector):
         self.staleness = 0.0  # of what was taken last, in updates
         self.discarded = 0  # steps in all
 
-    def use(self, envs: Any) -> None:
-        self.envs, self._fused = envs, None
-
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
-        """The envs have begun already, where they are."""
-        self.learner.progress = self._share_done(self.steps)
+        super().begin(observations, infos)
         if not self._said:
             self._said = True
             self.envs.on_note(self.note)
@@ -76,26 +72,16 @@ class AsyncCollector(Collector):
         self._finished.append(episodes)
         self.ended += len(episodes)
         for step, first, infos in answer["infos"]:
-            start = share.rows.start + first
-            count = len(infos["_final_info"] if "_final_info" in infos else infos["_hints"])
-            self._tell(
-                slice(start, start + count), infos, self.steps + (step + 1) * (share.rows.stop - share.rows.start)
-            )
-
-    def finished_episodes(self) -> np.ndarray:
-        finished, self._finished = self._finished, []
-        return np.concatenate(finished) if finished else np.zeros(0, EPISODE)
+            steps = self.steps + (step + 1) * (share.rows.stop - share.rows.start)
+            self._tell_info(share.rows.start + first, infos, steps)
 
     def figures(self) -> dict[str, float]:
         return {
-            **self.envs.figures.take(),
+            **super().figures(),
             "cluster/in_flight": self._streams.in_flight,
             "cluster/staleness": self.staleness,
             "cluster/discarded_steps": self.discarded,
         }
-
-
-AHEAD = 2  # chunks or rollouts asked for from each collector; not more wait for the learner, which bounds the memory
 
 
 @dataclass(frozen=True)
@@ -215,9 +201,6 @@ class AsyncRolloutCollector(AsyncCollector):
         if self.learner.updates - version <= self._bound:
             self._take_episodes(share, answer)
         return WaitingRows(answer["rollout"], np.arange(share.rows.start, share.rows.stop), version)
-
-
-MOST_ROUNDS = 64  # steps of every env in a chunk
 
 
 class RemoteStepCollector(AsyncCollector):

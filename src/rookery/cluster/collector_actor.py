@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 
 from rookery.cluster.env_shares import Share
-from rookery.cluster.node_facts import Contents, NodeFacts, facts_here, use_files
+from rookery.cluster.node_facts import NodeProcess
 from rookery.engine.engine import Engine
 from rookery.engine.seeding import ChildSeeds
 from rookery.engine.worker_envs import EnvDescription
@@ -37,7 +36,7 @@ from rookery.training.storage.trust import reached_by
 USAGE_SECONDS = 1.0
 
 
-class CollectorActor:
+class CollectorActor(NodeProcess):
     """Collects whole rollouts of its envs: weights and noise in, arrays out."""
 
     engine: Engine
@@ -53,11 +52,6 @@ class CollectorActor:
         self._infos: list[tuple[int, int, dict[str, Any]]] = []  # step, number of the first row, infos
         self._used: list[dict[str, Any]] = []
         self._used_at = -math.inf
-
-    def facts(self, files: list[str], contents: Contents) -> NodeFacts:
-        """What is installed here, and what these files hold; if any is missing, their `contents` are used."""
-        use_files(files, contents)
-        return facts_here(files)
 
     def open(self, share: Share) -> EnvDescription:
         """Make the envs, and end those of an earlier share; returns what an engine knows of them."""
@@ -181,10 +175,6 @@ class CollectorActor:
         if now - self._used_at >= USAGE_SECONDS:
             self._used, self._used_at = self.engine.stats(), now
         return self._used
-
-    def pid(self) -> int:
-        """Of this process."""
-        return os.getpid()
 
     def close(self) -> None:
         """End the envs."""

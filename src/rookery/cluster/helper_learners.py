@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from rookery.cluster.node_facts import Contents, NodeFacts, facts_here, use_files
+from rookery.cluster.node_facts import NodeProcess
 from rookery.cluster.remote_collectors import START_SECONDS, ProcessLosses, RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
@@ -184,7 +183,7 @@ class HelperLearners:
         self._handles = {}
 
 
-class LearnerActor:
+class LearnerActor(NodeProcess):
     """Learns what it is sent, with the others of its group."""
 
     learner: PPO
@@ -192,11 +191,6 @@ class LearnerActor:
     def __init__(self) -> None:
         self._open = ExitStack()
         self._ranks: LosableRanks | None = None
-
-    def facts(self, files: list[str], contents: Contents) -> NodeFacts:
-        """See `CollectorActor.facts`."""
-        use_files(files, contents)
-        return facts_here(files)
 
     def use_learner(self, code: list[str], spaces: tuple[Any, Any], options: Any, kind: str) -> str:
         """Make nets like those of the run's learner, on a device of this kind; `code` is what they may import. Its own
@@ -228,10 +222,6 @@ class LearnerActor:
         if self._ranks is not None:
             self._ranks.close()
             self._ranks = None
-
-    def pid(self) -> int:
-        """Of this process."""
-        return os.getpid()
 
     def close(self) -> None:
         """Leave the group."""

@@ -35,6 +35,20 @@ def facts_here(files: list[str]) -> NodeFacts:
     return NodeFacts(platform.node(), versions, {file: _hash(file_here(file)) for file in files})
 
 
+class NodeProcess:
+    """What every process on a node answers. Its subclasses are plain classes: actors of Ray in a run, objects of this
+    process in tests."""
+
+    def facts(self, files: list[str], contents: Contents) -> NodeFacts:
+        """What is installed here, and what these files hold; if any is missing, their `contents` are used."""
+        use_files(files, contents)
+        return facts_here(files)
+
+    def pid(self) -> int:
+        """Of this process."""
+        return os.getpid()
+
+
 def _hash(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 

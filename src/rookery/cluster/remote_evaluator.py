@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from rookery.cluster.env_shares import divide_envs
-from rookery.cluster.node_facts import Contents, NodeFacts, facts_here, use_files
+from rookery.cluster.node_facts import NodeProcess
 from rookery.cluster.remote_collectors import CLOSE_SECONDS, ProcessLosses, RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.errors import RookeryError
@@ -101,15 +100,10 @@ class RemoteEvaluator:
         self._transport.kill(self._handle)
 
 
-class EvaluatorActor:
+class EvaluatorActor(NodeProcess):
     """Has the run's evaluator, with envs of its own."""
 
     _evaluator: Evaluator | None = None
-
-    def facts(self, files: list[str], contents: Contents) -> NodeFacts:
-        """See `CollectorActor.facts`."""
-        use_files(files, contents)
-        return facts_here(files)
 
     def open(self, run: ResolvedRun) -> None:
         """Be the evaluator of this run."""
@@ -124,10 +118,6 @@ class EvaluatorActor:
         evaluation = self._evaluator.run(agent_from(agent, "cpu"), most_steps=most_steps)
         assert evaluation is not None  # nobody stops it
         return evaluation
-
-    def pid(self) -> int:
-        """Of this process."""
-        return os.getpid()
 
     def close(self) -> None:
         """Close its envs."""

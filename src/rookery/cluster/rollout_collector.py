@@ -23,12 +23,10 @@ INEXACT = (
 )
 
 
-class RemoteRolloutCollector(Collector):
-    """Fills the learner's rollouts by remote collectors. Noise is drawn here, for all envs by their numbers, so the
-    rollout is the one that a `Collector` with all envs would have filled."""
+class RemoteCollector(Collector):
+    """A collector of envs that have begun and step elsewhere."""
 
     envs: Any  # `RemoteEnvs`, which makes this
-    learner: OnPolicy
 
     def __init__(self, envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> None:
         self._finished: list[np.ndarray] = []
@@ -38,8 +36,30 @@ class RemoteRolloutCollector(Collector):
         self.envs, self._fused = envs, None
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
-        """The envs have begun already, where they are."""
         self.learner.progress = self._share_done(self.steps)
+
+    def _tell_info(self, first: int, infos: dict[str, Any], steps: int) -> None:
+        """The infos of one step of envs from row `first` on, after so many steps of the run."""
+        count = len(infos["_final_info"] if "_final_info" in infos else infos["_hints"])
+        self._tell(slice(first, first + count), infos, steps)
+
+    def finished_episodes(self) -> np.ndarray:
+        finished, self._finished = self._finished, []
+        return np.concatenate(finished) if finished else np.zeros(0, EPISODE)
+
+    def figures(self) -> dict[str, float]:
+        found: dict[str, float] = self.envs.figures.take()
+        return found
+
+
+class RemoteRolloutCollector(RemoteCollector):
+    """Fills the learner's rollouts by remote collectors. Noise is drawn here, for all envs by their numbers, so the
+    rollout is the one that a `Collector` with all envs would have filled."""
+
+    learner: OnPolicy
+
+    def begin(self, observations: Any, infos: dict[str, Any]) -> None:
+        super().begin(observations, infos)
         if len(self.envs.shares) > 1 and not self.learner.accelerator.acts_by_row:
             self.envs.on_note(INEXACT)
 
@@ -102,15 +122,7 @@ class RemoteRolloutCollector(Collector):
             for step, first, infos in answer["infos"]
         ]
         for step, first, infos in sorted(told, key=lambda each: each[:2]):
-            count = len(infos["_final_info"] if "_final_info" in infos else infos["_hints"])
-            self._tell(slice(first, first + count), infos, self.steps + (step + 1) * self.envs.num_envs)
-
-    def figures(self) -> dict[str, float]:
-        return self.envs.figures.take()
-
-    def finished_episodes(self) -> np.ndarray:
-        finished, self._finished = self._finished, []
-        return np.concatenate(finished) if finished else np.zeros(0, EPISODE)
+            self._tell_info(first, infos, self.steps + (step + 1) * self.envs.num_envs)
 
 
 def _oldest_first(episodes: np.ndarray, ended: torch.Tensor) -> np.ndarray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rookery.cluster.node_facts import NodeFacts, facts_here
+from rookery.cluster.node_facts import NodeFacts, NodeProcess, facts_here
 from rookery.errors import RunBusy
 from rookery.gate import allow
 from rookery.studies.trials import part_training
@@ -66,7 +66,7 @@ class RunnerStatus:
 BUSY = "busy"
 
 
-class TrialRunner:
+class TrialRunner(NodeProcess):
     """Trains one part at a time. `status` and `stop` are called meanwhile, by other threads."""
 
     def __init__(self) -> None:
@@ -129,10 +129,6 @@ class TrialRunner:
     def stop(self, reason: str) -> None:
         """End the run that is trained now in good order: it saves, and can be continued."""
         self._stop = reason
-
-    def pid(self) -> int:
-        """Of this process."""
-        return os.getpid()
 
 
 def pack_run(folder: Path) -> bytes | None:

@@ -45,7 +45,6 @@ from rookery.training.run.train import code_by_name
 FAILED = 1  # exit status
 MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
 REREAD_SECONDS = 5.0  # between two readings of the study, where nothing was heard: others may work on it too
-SEARCH_KEYS = ("n_trials", "study_name", "workers", "storage", "timeout", "sampler", "studies_dir")
 
 
 def search(

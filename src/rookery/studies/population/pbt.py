@@ -22,7 +22,7 @@ from rookery.console import say
 from rookery.errors import ConfigError, StudyError
 from rookery.files import own_folder
 from rookery.studies.space.default_spaces import default_space
-from rookery.studies.space.dimensions import Dimension
+from rookery.studies.space.dimensions import Dimension, inside
 from rookery.studies.space.space import SearchSpace, with_settings
 from rookery.training.population.members import Member, MemberPlan
 from rookery.training.population.train_population import PopulationLoop, recorded_config, run_population
@@ -223,7 +223,7 @@ def drawn(dimension: Dimension, random: np.random.Generator) -> Any:
         value = math.exp(math.log(found.low) + place * (math.log(found.high) - math.log(found.low)))
     else:
         value = found.low + place * (found.high - found.low)
-    return _inside(found, value)
+    return inside(found, value)
 
 
 def perturbed(dimension: Dimension, value: Any, factor: float) -> Any:
@@ -235,15 +235,8 @@ def perturbed(dimension: Dimension, value: Any, factor: float) -> Any:
         return choices[min(max(at + (1 if factor > 1 else -1), 0), len(choices) - 1)]
     assert isinstance(found, FloatDistribution | IntDistribution)
     if isinstance(found, IntDistribution) and round(value * factor) == value:
-        return _inside(found, value + (1 if factor > 1 else -1))
-    return _inside(found, value * factor)
-
-
-def _inside(found: FloatDistribution | IntDistribution, value: float) -> Any:
-    value = min(max(value, found.low), found.high)
-    if found.step is not None and not found.log:
-        value = found.low + round((value - found.low) / found.step) * found.step
-    return round(value) if isinstance(found, IntDistribution) else float(value)
+        return inside(found, value + (1 if factor > 1 else -1))
+    return inside(found, value * factor)
 
 
 LINEAGE = "lineage.jsonl"

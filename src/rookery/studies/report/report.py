@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.errors import RunError
+from rookery.monitor.jsonl import plain
 from rookery.studies.report.importances import Method, importances
 from rookery.studies.report.study_figures import StudyFigures, pareto_front, study_figures, top_trials
 from rookery.studies.storage.study_view import StudyView, TrialView, VerifiedTrial
@@ -173,7 +173,8 @@ def report_json(report: StudyReport) -> dict[str, Any]:
         "progress": [{**asdict(each), "share": each.share} for each in report.progress],
         "trials": [trial_json(trial) for trial in study.trials],
     }
-    return {key: plain(value) for key, value in made.items()}
+    found: dict[str, Any] = plain(made)
+    return found
 
 
 def trial_json(trial: TrialView) -> dict[str, Any]:
@@ -192,17 +193,6 @@ def trial_json(trial: TrialView) -> dict[str, Any]:
         "started": None if trial.started is None else trial.started.isoformat(),
         "ended": None if trial.ended is None else trial.ended.isoformat(),
     }
-
-
-def plain(value: Any) -> Any:
-    """The value with what JSON does not have replaced: tuples by lists, NaN and infinity by None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _verified(trial: VerifiedTrial) -> dict[str, Any]:

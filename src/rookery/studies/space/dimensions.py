@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -54,6 +54,14 @@ class Dimension:
             return [self.from_param(choice) for choice in found.choices]
         assert isinstance(found, (FloatDistribution, IntDistribution))
         return [found.low, found.high]
+
+
+def inside(found: FloatDistribution | IntDistribution, value: float) -> Any:
+    """The nearest number that a range holds."""
+    value = min(max(value, found.low), found.high)
+    if found.step is not None and not found.log:
+        value = min(found.low + round((value - found.low) / found.step) * found.step, found.high)
+    return round(value) if isinstance(found, IntDistribution) else float(value)
 
 
 def parse_dimension(key: str, spec: Any) -> Dimension:
@@ -116,15 +124,21 @@ def _when(key: str, given: Any) -> dict[str, tuple[Any, ...]]:
     if not isinstance(given, Mapping):
         raise _wrong(key, f'`when` should be a table of keys and values, such as {{"learner" = "ppo"}}, got {given!r}')
     return {
-        str(other): tuple(values) if isinstance(values, list) else (values,) for other, values in _flat(given).items()
+        str(other): tuple(values) if isinstance(values, list) else (values,) for other, values in flat(given).items()
     }
 
 
-def _flat(given: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(given: Mapping[str, Any], prefix: str = "", whole: Collection[str] = ()) -> dict[str, Any]:
+    """Values by key with dots; tables whose key is one of `whole` stay as they are.
+
+    >>> flat({"ppo": {"clip": 0.1}, "ppo.gamma": 0.9})
+    {'ppo.clip': 0.1, 'ppo.gamma': 0.9}
+    """
     found: dict[str, Any] = {}
     for name, value in given.items():
-        nested = isinstance(value, Mapping)
-        found |= _flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
+        key = f"{prefix}{name}"
+        is_table = isinstance(value, Mapping) and key not in whole
+        found |= flat(value, f"{key}.", whole) if is_table else {key: value}
     return found
 
 

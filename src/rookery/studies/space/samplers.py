@@ -27,6 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rookery.config.sections import SearchOptions
 from rookery.errors import ConfigError
+from rookery.studies.space.dimensions import inside
 from rookery.studies.space.space import SearchSpace
 
 T = TypeVar("T")
@@ -204,11 +205,8 @@ def _to_unit(found: Any, value: float) -> float:
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-def _from_unit(found: Any, place: float) -> float | int:
+def _from_unit(found: Any, place: float) -> Any:
     low, high = (math.log(x) if found.log else x for x in (found.low, found.high))
     value = low + float(place) * (high - low)
     value = math.exp(value) if found.log else value
-    if found.step is not None:
-        value = found.low + round((value - found.low) / found.step) * found.step
-    value = min(found.high, max(found.low, value))
-    return round(value) if isinstance(found, IntDistribution) else value
+    return inside(found, value)

@@ -17,7 +17,7 @@ from rookery.config.validation import resolve
 from rookery.errors import ConfigError
 from rookery.learners.registry import specs
 from rookery.studies.space.default_spaces import default_space
-from rookery.studies.space.dimensions import Constraint, Dimension, parse_dimension
+from rookery.studies.space.dimensions import Constraint, Dimension, flat, inside, parse_dimension
 
 __all__ = ["SearchSpace", "with_settings"]
 
@@ -97,7 +97,7 @@ class SearchSpace:
         of its range is moved to the nearest end; own settings that are no choice are not tried."""
         own = {key: value_at(config, key) for key in self.keys}
         wanted = [self._enqueued(own, own=True)] if config.search.sampler != "grid" else []
-        wanted += [self._enqueued({**own, **flat_settings(one)}, own=False) for one in config.search.enqueue]
+        wanted += [self._enqueued({**own, **flat(one)}, own=False) for one in config.search.enqueue]
         found: list[dict[str, Any]] = []
         for params in wanted:
             if params is not None and params not in found:
@@ -194,10 +194,7 @@ def _nearest(dimension: Dimension, value: Any, own: bool) -> Any:
             return None
         raise ConfigError(f"`search.enqueue`: `{dimension.key}` should be a number, got {value!r}")
     assert isinstance(found, (FloatDistribution, IntDistribution))
-    clipped = min(max(value, found.low), found.high)
-    if found.step is not None:
-        clipped = found.low + round((clipped - found.low) / found.step) * found.step
-    return round(clipped) if isinstance(found, IntDistribution) else float(clipped)
+    return inside(found, value)
 
 
 def _steps(found: BaseDistribution) -> list[Any] | None:
@@ -256,18 +253,6 @@ def flat_space(given: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             if inner in found:
                 raise ConfigError(f"`search.space`: `{inner}` is given twice")
             found[inner] = one
-    return found
-
-
-def flat_settings(given: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by key with dots.
-
-    >>> flat_settings({"ppo": {"clip": 0.1}, "ppo.gamma": 0.9})
-    {'ppo.clip': 0.1, 'ppo.gamma': 0.9}
-    """
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        found |= flat_settings(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return found
 
 

@@ -58,19 +58,16 @@ class JournalTrials:
             for objective, value in enumerate(trial.values or ())
         ]
 
-    def param_names(self, trial: int) -> list[str]:
-        return list(self._trials[trial - 1].params)
+    def distributions(self, trial: int) -> list[Row]:
+        from optuna.distributions import distribution_to_json
+
+        return [(name, distribution_to_json(each)) for name, each in self._trials[trial - 1].distributions.items()]
 
     def params(self, names: Sequence[str], first: int, last: int) -> list[Row]:
         return [
             (each, len(trial.params), *(_stored_value(trial, name) for name in names))
             for each, trial in self._of(range(first, last + 1))
         ]
-
-    def distribution(self, name: str, trial: int) -> str:
-        from optuna.distributions import distribution_to_json
-
-        return distribution_to_json(self._trials[trial - 1].distributions[name])
 
     def intermediate(self, trials: Sequence[int]) -> list[Row]:
         return [

@@ -18,6 +18,7 @@ from rookery.config.schema import RunConfig
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError
 from rookery.files import open_plain, replace_file, try_lock
+from rookery.studies.space.dimensions import flat
 from rookery.studies.storage.patient_storage import Patience, PatientStorage
 from rookery.studies.storage.storage_place import StoragePlace
 from rookery.studies.storage.study_folder import StudyFolder
@@ -206,8 +207,9 @@ def check_same(name: str, recorded: Mapping[str, Any], given: Mapping[str, Any])
     Raises:
         StudyError: Settings differ; the message names them.
     """
-    before, now = _flat(recorded), _flat(json.loads(json.dumps(given)))
-    different = [key for key in before if key in now and before[key] != now[key] and not _is_free(key)]
+    before, now = (flat(each, whole=WHOLE) for each in (recorded, json.loads(json.dumps(given))))
+    fixed = [key for key in before if key in now and key not in FREE and not key.startswith(FREE_SECTIONS)]
+    different = [key for key in fixed if before[key] != now[key]]
     if not different:
         return
     shown = ", ".join(f"{key} = {_text(now[key])} ({_text(before[key])} before)" for key in different[:SHOWN])
@@ -216,21 +218,6 @@ def check_same(name: str, recorded: Mapping[str, Any], given: Mapping[str, Any])
         f"the study {name} cannot be continued with {shown}{more}: its trials could not be compared; give the settings "
         "as before, or search.study_name another name"
     )
-
-
-def _is_free(key: str) -> bool:
-    return key in FREE or key.startswith(FREE_SECTIONS)
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and key not in WHOLE:
-            found.update(_flat(value, f"{key}."))
-        else:
-            found[key] = value
-    return found
 
 
 def _text(value: Any) -> str:

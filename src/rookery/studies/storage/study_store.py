@@ -15,6 +15,7 @@ from optuna.trial import TrialState
 
 from rookery.config.schema import RunConfig
 from rookery.errors import LeaseLost, StudyError
+from rookery.monitor.jsonl import plain
 from rookery.studies.space.samplers import make_pruner, make_sampler
 from rookery.studies.space.space import SearchSpace
 from rookery.studies.storage.leases import Begun, Lease, Leases, NothingToBegin, describe_owner, owner_is_dead
@@ -205,7 +206,7 @@ class StudyStore:
     def set_attribute(self, key: str, value: Any) -> None:
         """Record a user attribute of the study. Optuna drops one of two that are written at once, so one waits."""
         with self.storage.hooked(begin=self.leases.lock_study):
-            self.study.set_user_attr(key, finite(value))
+            self.study.set_user_attr(key, plain(value))
 
 
 class Claim:
@@ -283,7 +284,7 @@ class Claim:
 
     def set_attribute(self, key: str, value: Any) -> None:
         """Record a user attribute of the trial, in a form that JSON has."""
-        self._storage.set_trial_user_attr(self._trial_id, key, finite(value))
+        self._storage.set_trial_user_attr(self._trial_id, key, plain(value))
 
     def set_part(self, name: str, about: Mapping[str, Any]) -> None:
         """Record what a part of the trial, such as a seed or a fold, has reached. Replaces what was known of it."""
@@ -328,15 +329,6 @@ class Claim:
                 if not storage.get_trial(self._trial_id).state.is_finished():
                     raise
         self._forget()
-
-
-def finite(value: Any) -> Any:
-    """The value with null for NaN and infinity, which JSON does not have."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def open_store(folder: StudyFolder, base: RunConfig, storage: str | None = None) -> StudyStore:

@@ -63,15 +63,12 @@ class TrialSource(Protocol):
         """(id, objective, value, kind) of the trials with these ids, and perhaps of other studies' trials between them;
         kind is Optuna's, such as INF_POS."""
 
-    def param_names(self, trial: int) -> list[str]:
-        """The names of the parameters of a trial."""
+    def distributions(self, trial: int) -> list[Row]:
+        """(name, distribution as JSON) of the parameters of a trial."""
 
     def params(self, names: Sequence[str], first: int, last: int) -> list[Row]:
         """(id, how many parameters, value of each name), by id, perhaps with other studies' trials. Choices are their
         places, None is a parameter that the trial does not have."""
-
-    def distribution(self, name: str, trial: int) -> str:
-        """The distribution of a parameter of a trial, as JSON."""
 
     def intermediate(self, trials: Sequence[int]) -> list[Row]:
         """(id, step, value, kind), by step."""
@@ -249,10 +246,10 @@ class SqlTrials:
         with self._reading() as ask:
             return ask(f"SELECT {columns} FROM trial_values WHERE trial_id BETWEEN {first} AND {last}")  # noqa: S608
 
-    def param_names(self, trial: int) -> list[str]:
+    def distributions(self, trial: int) -> list[Row]:
+        columns = "param_name, distribution_json"
         with self._reading() as ask:
-            found = ask(f"SELECT param_name FROM trial_params WHERE trial_id = {trial} ORDER BY param_id")  # noqa: S608
-        return [str(name) for (name,) in found]
+            return ask(f"SELECT {columns} FROM trial_params WHERE trial_id = {trial} ORDER BY param_id")  # noqa: S608
 
     def params(self, names: Sequence[str], first: int, last: int) -> list[Row]:
         """The database makes a row of the parameters of a trial: Python would take twice as long."""
@@ -263,12 +260,6 @@ class SqlTrials:
         )
         with self._reading() as ask:
             return ask(text, tuple(names))
-
-    def distribution(self, name: str, trial: int) -> str:
-        text = f"SELECT distribution_json FROM trial_params WHERE trial_id = {trial} AND param_name = "  # noqa: S608
-        with self._reading() as ask:
-            found = ask(text + self._database.mark, (name,))
-        return str(found[0][0]) if found else "{}"
 
     def intermediate(self, trials: Sequence[int]) -> list[Row]:
         columns = "trial_id, step, intermediate_value, intermediate_value_type"

@@ -225,10 +225,11 @@ class TrialTable:
         return not rows.size or not _unnamed(rows).any()
 
     def _add_params(self, trial: int) -> None:
-        for name in self.source.param_names(trial):
+        for given, text in self.source.distributions(trial):
+            name = str(given)
             if name not in self.params and len(self.params) < MOST_PARAMS:
+                self.distributions[name] = Distribution.read(str(text))
                 self.params[name] = np.full(len(self), np.nan)
-                self.distributions[name] = Distribution.read(self.source.distribution(name, trial))
 
     def params_at(self, places: Sequence[int]) -> list[dict[str, Any]]:
         """The parameters of the trials at these places, as Optuna's users know them."""
