@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.configuration_page import names_tables
 from rookery.config import build_config, collect_changes, collect_config, inputs
-from rookery.config.docs_page import names_tables
 from rookery.config.fields import fields
 from rookery.config.other_names import ANSWERS, OPTIONS, RUN_KEYS, SAME
 from rookery.errors import ConfigError
@@ -38,7 +38,7 @@ def test_every_name_means_a_key_that_exists():
 
 
 def test_the_page_has_the_tables():
-    """`python -m rookery.config.docs_page names` prints them."""
+    """`python tests/docs/configuration_page.py names` prints them."""
     page = PAGE.read_text()
     assert all(table in page for table in names_tables().split("\n\n"))
     assert all(f"`{name}`" in page for name in (*SAME, *ANSWERS))

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,21 +194,25 @@ def stdout_to_stderr(wanted: bool) -> contextlib.AbstractContextManager:
     return contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext()
 
 
-def finish_run(result: Any, as_json: bool) -> int:
-    """The exit status of a run, after its result was printed as JSON if that was asked for."""
-    if as_json:
+def show(
+    options: argparse.Namespace, as_json: Callable[[], Any], print_text: Callable[[], object] | None = None
+) -> int:
+    """Print a result: with --json as that, else as text, if there is any. Returns the exit status of success."""
+    if options.json:
         from rookery import printing
 
-        printing.emit_json(result.as_json())
+        printing.emit_json(as_json())
+    elif print_text is not None:
+        print_text()
+    return 0
+
+
+def finish_run(result: Any, options: argparse.Namespace) -> int:
+    """The exit status of a run, after its result was printed as JSON if that was asked for."""
+    show(options, result.as_json)
     return result.exit_code
 
 
-def print_path(path: Path | None, as_json: bool) -> int:
+def print_path(path: Path | None, options: argparse.Namespace) -> int:
     """Print the file that was written, if one was. Returns the exit status."""
-    if as_json:
-        from rookery import printing
-
-        printing.emit_json({"path": None if path is None else str(path)})
-    elif path is not None:
-        print(path)
-    return 0
+    return show(options, lambda: {"path": path and str(path)}, None if path is None else lambda: print(path))

@@ -24,7 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from rookery.cli.arguments import check_seed, env_arguments
+from rookery.cli.arguments import check_seed, env_arguments, show
 from rookery.cli.failures import LIBRARIES, PACKAGE, failure_and_status
 from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile, printable_lines
@@ -51,19 +51,16 @@ def add_check(commands: Commands) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from rookery import printing
 
     check_seed(options.seed)
     if not options.timeout > 0:
         raise OptionError(f"--timeout should be a positive number of seconds, got {options.timeout:g}")
     with meanwhile(f"checking {options.env}: {options.steps:,} steps, several times"):
         outcome = run_check(options)
-    if outcome.report is None:
+    if (report := outcome.report) is None:
         print(outcome.error, file=sys.stderr)
-    elif options.json:
-        printing.emit_json(outcome.report.as_dict())
     else:
-        print(printable_lines(outcome.report))
+        show(options, report.as_dict, lambda: print(printable_lines(report)))
     return outcome.status
 
 
@@ -80,7 +77,6 @@ def add_doctor(commands: Commands) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from rookery import printing
     from rookery.tools import doctor
 
     if options.on == "ray":
@@ -88,10 +84,7 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.address:
         raise OptionError("--address is that of a Ray cluster: give --on ray as well")
     findings = doctor.run_checks()
-    if options.json:
-        printing.emit_json(doctor.as_json(findings))
-    else:
-        doctor.print_checks(findings)
+    show(options, lambda: doctor.as_json(findings), lambda: doctor.print_checks(findings))
     return 0 if doctor.healthy(findings) else 1
 
 

@@ -148,7 +148,7 @@ def _report(options: argparse.Namespace) -> int:
     runs = list({run.path.resolve(): None for run in found})
     with meanwhile("reading runs ..."):
         _writer()(runs, file)
-    return print_path(file, options.json)
+    return print_path(file, options)
 
 
 def _writer() -> Callable[[Sequence[Path], Path], int]:

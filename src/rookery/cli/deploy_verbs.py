@@ -16,6 +16,7 @@ from rookery.cli.arguments import (
     check_positive,
     runs_dir_argument,
     set_argument,
+    show,
     stdout_to_stderr,
     trust_argument,
 )
@@ -116,7 +117,6 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _decide(options: argparse.Namespace, registry: Registry) -> int:
-    from rookery import printing
     from rookery.deploy.promotion import deploy
 
     with stdout_to_stderr(options.json):
@@ -126,10 +126,8 @@ def _decide(options: argparse.Namespace, registry: Registry) -> int:
         )  # fmt: skip
     if not options.dry_run:
         _export(registry, options)
-    if options.json:
-        printing.emit_json(decision.as_json())
-    else:
-        print(f"{'dry run: ' if options.dry_run else ''}{decision.action}: {decision.text}")
+    text = f"{'dry run: ' if options.dry_run else ''}{decision.action}: {decision.text}"
+    show(options, decision.as_json, lambda: print(text))
     return REFUSED if decision.action == "refused" else 0
 
 
@@ -263,7 +261,6 @@ def add_schedule(commands: Commands) -> None:
 
 
 def _schedule(options: argparse.Namespace) -> int:
-    from rookery import printing
     from rookery.deploy.schedule import ATTEMPTS, Schedule
 
     schedule = Schedule(_plan(options), attempts=1 if options.once else ATTEMPTS)
@@ -273,8 +270,7 @@ def _schedule(options: argparse.Namespace) -> int:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-    if options.json:
-        printing.emit_json(state)
+    show(options, lambda: state)
     return FAILED if any(step["state"] != "finished" for step in state["steps"].values()) else 0
 
 

@@ -20,6 +20,7 @@ from rookery.cli.arguments import (
     run_arguments,
     set_argument,
     shipped_help,
+    show,
     stdout_to_stderr,
     trust_argument,
 )
@@ -171,7 +172,6 @@ def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
 
 def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dict[str, Any]) -> int:
     check_installed()
-    from rookery import printing
 
     with meanwhile(LOADING):
         from rookery.training.evaluation.evaluate_run import counting, evaluate_games, print_games
@@ -181,11 +181,7 @@ def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dic
         metrics = evaluate_games(options.name, opponents, options.runs_dir, games, progress=progress, **keywords)
     with stdout_to_stderr(options.json):
         _say_restarts(metrics)
-    if options.json:
-        printing.emit_json(metrics)
-    else:
-        print_games(metrics)
-    return 0
+    return show(options, lambda: metrics, lambda: print_games(metrics))
 
 
 def _say_restarts(metrics: Mapping[str, Any]) -> None:
@@ -254,4 +250,4 @@ def _watch(options: argparse.Namespace) -> int:
             out=options.out, live=options.live, fps=options.fps, best=options.best, seed=options.seed,
             opponent=options.opponent, grid=options.grid, **trusted,
         )  # fmt: skip
-    return print_path(path, options.json)
+    return print_path(path, options)

@@ -20,6 +20,7 @@ from rookery.cli.arguments import (
     print_path,
     run_arguments,
     shipped_help,
+    show,
     stdout_to_stderr,
     trust_argument,
 )
@@ -77,7 +78,7 @@ def _export(options: argparse.Namespace) -> int:
         path = _export_card(found, options)
     else:
         path = _export_onnx(found, options)
-    return print_path(path, options.json)
+    return print_path(path, options)
 
 
 def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
@@ -168,7 +169,7 @@ def _import(options: argparse.Namespace) -> int:
     say(f"{options.model} is a {found.learner} agent: {found.agent.observation_space} -> {found.agent.action_space}")
     for note in found.notes:
         say(note)
-    return print_path(path, options.json)
+    return print_path(path, options)
 
 
 def add_dataset(commands: Commands) -> None:
@@ -212,7 +213,7 @@ def _dataset(options: argparse.Namespace) -> int:
         trust=options.trust,
     )  # fmt: skip
     say(f"{options.dataset} has {made.total_episodes} episodes with {made.total_steps:,} steps")
-    return print_path(Path(made.storage.data_path).parent, options.json)
+    return print_path(Path(made.storage.data_path).parent, options)
 
 
 def _clone(options: argparse.Namespace) -> int:
@@ -231,7 +232,7 @@ def _clone(options: argparse.Namespace) -> int:
     same = "of the actions are the same" if found.agreement >= 0 else "is the mean error of actions"
     figure = f"{found.agreement:.1%}" if found.agreement >= 0 else f"{-found.agreement:.4g}"
     say(f"{found.steps:,} steps: {figure} {same}")
-    return print_path(found.agent.save(folder), options.json)
+    return print_path(found.agent.save(folder), options)
 
 
 def add_convert(commands: Commands) -> None:
@@ -261,10 +262,5 @@ def _convert(options: argparse.Namespace) -> int:
             replace_file(target, [text.encode()])
         except OSError as error:
             raise OptionError(f"{target} cannot be written ({error.strerror or error})") from None
-    if options.json:
-        from rookery import printing
-
-        printing.emit_json({"path": None if target is None else str(target), "text": text})
-    else:
-        print(text if target is None else target, end="" if target is None else "\n")
-    return 0
+    end = "" if target is None else "\n"
+    return show(options, lambda: {"path": target and str(target), "text": text}, lambda: print(target or text, end=end))

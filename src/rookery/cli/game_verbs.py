@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import check_file, check_seed, runs_dir_argument, trust_argument
+from rookery.cli.arguments import check_file, check_seed, runs_dir_argument, show, trust_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.errors import MissingExtra, OptionError
 from rookery.training import check_installed
@@ -55,15 +55,10 @@ def add_play(commands: Commands) -> None:
 
 
 def _play(options: argparse.Namespace) -> int:
-    from rookery import printing
 
     check_seed(options.seed)
     tally = _play_game(options) if options.world in _games() else _play_by_hand(options)
-    if options.json:
-        printing.emit_json(tally.as_json())
-    else:
-        print(tally)
-    return 0
+    return show(options, tally.as_json, lambda: print(tally))
 
 
 def _play_game(options: argparse.Namespace) -> Any:
@@ -124,7 +119,6 @@ def add_league(commands: Commands) -> None:
 
 def _league(options: argparse.Namespace) -> int:
     _check_league(options)
-    from rookery import printing
     from rookery.training.league.archive import stored_league
     from rookery.training.league.tournament_report import last_report
     from rookery.training.storage.run_dir import RunDir
@@ -138,11 +132,7 @@ def _league(options: argparse.Namespace) -> int:
     else:
         report = _play_tournament(options, runs)
     plot = _draw_league(options.plot, runs[0], stored, report)
-    if options.json:
-        printing.emit_json(_as_json(stored, report, plot))
-    else:
-        _print_league(stored, report, plot)
-    return 0
+    return show(options, lambda: _as_json(stored, report, plot), lambda: _print_league(stored, report, plot))
 
 
 def _check_league(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from rookery.cli.arguments import check_file, env_arguments, env_options, named_env, world_name
+from rookery.cli.arguments import check_file, env_arguments, env_options, named_env, show, world_name
 from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile
 
@@ -53,16 +53,12 @@ def _bench(options: argparse.Namespace) -> int:
 
         check_plot_file(options.plot)
         check_file(options.plot)
-    from rookery import printing
     from rookery.tools import bench
 
     result = bench.bench(
         named_env(options), options.num_envs, options.against, options.seconds, options.backend, options.workers
     )
-    if options.json:
-        printing.emit_json(bench.as_json(result))
-    else:
-        bench.print_table(result)
+    show(options, lambda: bench.as_json(result), lambda: bench.print_table(result))
     if options.plot:
         draw(result, options.plot)
     return 0
@@ -82,15 +78,10 @@ def add_tune(commands: Commands) -> None:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from rookery import printing
     from rookery.tools import tune
 
     result = tune.tune(world_name(options.env), options.seconds, env_options(options))
-    if options.json:
-        printing.emit_json(tune.as_json(result))
-    else:
-        tune.print_table(result)
-    return 0
+    return show(options, lambda: tune.as_json(result), lambda: tune.print_table(result))
 
 
 def add_profile(commands: Commands) -> None:
@@ -107,15 +98,10 @@ def add_profile(commands: Commands) -> None:
 
 
 def _profile(options: argparse.Namespace) -> int:
-    from rookery import printing
     from rookery.tools import profile
 
     result = profile.profile(named_env(options), options.steps)
-    if options.json:
-        printing.emit_json(profile.as_json(result))
-    else:
-        profile.print_report(result)
-    return 0
+    return show(options, lambda: profile.as_json(result), lambda: profile.print_report(result))
 
 
 def add_selftest(commands: Commands) -> None:

@@ -83,7 +83,7 @@ def _resume(options: argparse.Namespace) -> int:
 
     with stdout_to_stderr(options.json):
         result = resume(str(found.path), options.runs_dir, **keywords)
-    return finish_run(result, options.json)
+    return finish_run(result, options)
 
 
 def add_runs(commands: Commands) -> None:
@@ -240,8 +240,8 @@ def _compare(options: argparse.Namespace) -> int:
 def _plot(options: argparse.Namespace) -> int:
     groups = _groups(options)
     if len(groups) == len(groups[0].runs) == 1 and options.x is None and options.metric is None:
-        return print_path(_own_plot(groups[0].runs[0], options.output), options.json)
-    return print_path(_draw(options, groups, "curves.png"), options.json)
+        return print_path(_own_plot(groups[0].runs[0], options.output), options)
+    return print_path(_draw(options, groups, "curves.png"), options)
 
 
 def _own_plot(run: RunDir, output: str | None) -> Path:

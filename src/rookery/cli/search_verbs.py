@@ -6,8 +6,7 @@ The configuration is checked before torch is imported, as for `train`.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,11 @@ from rookery.cli.arguments import (
     config_value,
     no_panel_argument,
     set_argument,
+    show,
     stdout_to_stderr,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.cli.train_verb import Flag, add_flag, world_flags
+from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
 from rookery.console import meanwhile
 from rookery.errors import OptionError
 from rookery.training import check_installed
@@ -104,7 +104,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(options: argparse.Namespace) -> int:
-    from rookery import printing
     from rookery.config import user_config
     from rookery.config.run_size import check_search_size
 
@@ -122,10 +121,8 @@ def _search(options: argparse.Namespace) -> int:
 
     with stdout_to_stderr(options.json), silent(not config.monitor.verbose):
         result = run_search(config)
-    if options.json:
-        printing.emit_json(result.as_json())
-    elif config.monitor.verbose:
-        print_result(result, shlex.join(["rookery", *sys.argv[1:]]))
+    printed = partial(print_result, result, typed_command())
+    show(options, result.as_json, printed if config.monitor.verbose else None)
     return result.exit_code
 
 

@@ -18,6 +18,7 @@ from rookery.cli.arguments import (
     find_run,
     runs_dir_argument,
     set_argument,
+    show,
     stdout_to_stderr,
     trust_argument,
 )
@@ -277,16 +278,12 @@ def _check(folder: Any, agents: Any, options: argparse.Namespace) -> int:
 
 
 def _status(folder: Any, options: argparse.Namespace) -> int:
-    from rookery import printing
     from rookery.deploy.paper.account_files import read_status
 
     found = read_status(folder)
-    if options.json:
-        printing.emit_json(found.as_json())
-    else:
-        _print_status(found, "account")
-        if found.shadow is not None:
-            _print_status(found.shadow, "shadow")
+    show(options, found.as_json, lambda: _print_status(found, "account"))
+    if found.shadow is not None and not options.json:
+        _print_status(found.shadow, "shadow")
     return 0
 
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
@@ -17,6 +18,7 @@ from rookery.cli.arguments import (
     finish_run,
     no_panel_argument,
     set_argument,
+    show,
     stdout_to_stderr,
 )
 from rookery.cli.parser import Commands, add_command
@@ -262,7 +264,7 @@ def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callabl
     tell_address()
     with stdout_to_stderr(options.json):
         result = train(config)
-    return finish_run(result, options.json)
+    return finish_run(result, options)
 
 
 @contextmanager
@@ -317,7 +319,6 @@ def wants_several_seeds(options: argparse.Namespace) -> bool:
 
 def train_with_seeds(config: RunConfig, options: argparse.Namespace) -> int:
     """Train all seeds, and print the summary. Returns the exit status."""
-    from rookery import printing
     from rookery.training.seeds.train_seeds import print_result, seed_list, train_seeds
 
     seeds = seed_list(options.seeds, config.seed)
@@ -327,13 +328,11 @@ def train_with_seeds(config: RunConfig, options: argparse.Namespace) -> int:
         )
     with stdout_to_stderr(options.json):
         result = train_seeds(config, seeds, options.jobs)
-    if options.json:
-        printing.emit_json(result.as_json())
-    elif config.monitor.verbose:
-        print_result(result, _command())
+    printed = partial(print_result, result, typed_command())
+    show(options, result.as_json, printed if config.monitor.verbose else None)
     return result.exit_code
 
 
-def _command() -> str:
+def typed_command() -> str:
     """The command that the user has typed."""
     return shlex.join(["rookery", *sys.argv[1:]])
