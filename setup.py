@@ -14,12 +14,4 @@ LOOPS = Extension(
     optional=True,
 )
 
-SCAN = Extension(
-    "rookery.web.run_views._scan",
-    ["src/rookery/web/run_views/_scan.c"],
-    depends=["src/rookery/web/run_views/_numbers.h"],
-    extra_compile_args=["-O3"],
-    optional=True,
-)
-
-setup(ext_modules=[] if os.environ.get("ROOKERY_PURE") else [LOOPS, SCAN])
+setup(ext_modules=[] if os.environ.get("ROOKERY_PURE") else [LOOPS])

@@ -39,7 +39,7 @@ RECORD_FRAMES = """() => {
 
 def curve_rows(folder: Path, points: int) -> Iterator[Row]:
     """How long a page takes that has one such run."""
-    size = make_run(folder / "long" / "run", 0, *metrics(points, random.Random(0)))
+    size = make_run(folder / "long" / "run", 0, *metrics(points, random.Random(0)), columns=False)
     what = f"a run of {points / 1e6:g} M points ({size / 1e6:.0f} MB)"
     with chromium() as browser, dashboard(folder / "long", folder / "cache") as served:
         page = new_page(browser)

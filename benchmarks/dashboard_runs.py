@@ -6,6 +6,8 @@ import json
 import random
 from pathlib import Path
 
+from rookery.monitor.column_file import BLOCK, COLUMNS, ColumnWriter
+
 START = 1_790_000_000.0
 TEXTS = 4  # different metrics; runs share them, apart from their first and last lines
 EVALUATE_EVERY = 100  # lines
@@ -34,8 +36,8 @@ def make_runs(folder: Path, runs: int, lines: int) -> int:
     )
 
 
-def make_run(path: Path, seed: int, middle: bytes, evaluations: bytes, ended: bool = True) -> int:
-    """One run; returns the bytes of its metrics."""
+def make_run(path: Path, seed: int, middle: bytes, evaluations: bytes, ended: bool = True, columns: bool = True) -> int:
+    """One run; returns the bytes of its metrics. Runs of before there were columns had none."""
     path.mkdir(parents=True)
     facts = {"world": "CartPole-v1", "learner": "ppo", "num_envs": 16, "backend": "kernel", "workers": 2}
     config = {**facts, "steps": 10_000_000, "seed": seed, "device": "cpu", "groups": 1, "ppo": {"gamma": 0.98}}
@@ -44,8 +46,20 @@ def make_run(path: Path, seed: int, middle: bytes, evaluations: bytes, ended: bo
     first = {"kind": "start", "step": 0, "time": START, "run": path.name, **facts, "steps": 10_000_000, "seed": seed}
     last = {"kind": "end", "step": 10**9, "time": START + 10**6, "seconds": 100.0, "reason": "finished"}
     (path / "evaluations.jsonl").write_bytes(evaluations)
-    with (path / "metrics.jsonl").open("wb") as file:
-        return sum(map(file.write, (_line(first), middle, _line(last) if ended else b"")))
+    text = b"".join((_line(first), middle, _line(last) if ended else b""))
+    (path / "metrics.jsonl").write_bytes(text)
+    if columns:
+        _write_columns(path, text)
+    return len(text)
+
+
+def _write_columns(path: Path, text: bytes) -> None:
+    with (path / "metrics.jsonl").open("rb") as file:
+        writer = ColumnWriter(path / COLUMNS, file.fileno())
+        while writer.last < len(text):
+            end = text.find(b"\n", writer.last + BLOCK) + 1 or len(text)
+            writer.add(text[writer.last : end], end)
+        writer.close()
 
 
 def metrics(lines: int, random_numbers: random.Random) -> tuple[bytes, bytes]:

@@ -17,12 +17,8 @@ from pathlib import Path
 import numpy
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("rookery/engine/_loops.c", "rookery/web/run_views/_scan.c")
-TESTS = (
-    "tests/engine/test_loops.py",
-    "tests/web/run_views/test_few_metrics.py",
-    "tests/web/run_views/test_file_batches.py",
-)
+SOURCES = ("rookery/engine/_loops.c",)
+TESTS = ("tests/engine/test_loops.py",)
 COMPILER = os.environ.get("CC", "cc")
 STRICT = ["-O3", "-Wall", "-Wextra", "-Werror"]
 SANITIZE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]

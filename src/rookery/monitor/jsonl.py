@@ -22,22 +22,28 @@ LONGEST_LINE = 1 << 16
 class JsonLines:
     """Appends every event to `metrics.jsonl` in the run's folder, and evaluations also to `evaluations.jsonl`.
 
-    A line is written in one call, so that a killed run loses at most one line.
+    A line is written in one call, so that a killed run loses at most one line. The same events as columns follow in
+    `metrics.columns`.
     """
 
     def __init__(self, folder: str | Path) -> None:
+        from rookery.monitor.column_file import COLUMNS, GrowingColumns  # late: readers of lines do not need NumPy
+
         self._metrics = open_lines(Path(folder) / METRICS)
         self._evaluations = open_lines(Path(folder) / EVALUATIONS)
+        self._columns = GrowingColumns(Path(folder) / COLUMNS, self._metrics)
 
     def write(self, event: Event) -> None:
         if event.kind == "doing":
             return
         line = encode(event)
         append_record(self._metrics, line)
+        self._columns.add(line)
         if event.kind == "evaluation":
             append_record(self._evaluations, line)
 
     def close(self) -> None:
+        self._columns.close()
         self._metrics.close()
         self._evaluations.close()
 

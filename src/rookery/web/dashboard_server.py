@@ -12,7 +12,6 @@ from typing import Any
 from rookery.deploy.serving.http_server import HttpServer, OwnHosts, checked_token, open_socket, socket_url
 from rookery.errors import MissingExtra
 from rookery.web.run_folders import RunFolders
-from rookery.web.run_views.file_batches import FileBatches
 
 PORT = 7007
 TOKEN = "ROOKERY_DASHBOARD_TOKEN"  # noqa: S105 - the variable's name
@@ -20,10 +19,6 @@ KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 2  # streams of events never end by themselves
 END_SECONDS = 4.0  # after a signal; a thread that reads a hung drive cannot be ended otherwise
 MOST_MESSAGE_BYTES = 64 << 10  # of a browser, over a WebSocket
-METRICS = ("episode/return",)  # which a comparison shows first
-LONGEST = 4 << 20  # bytes of a file; many longer ones take longer than the imports
-MOST = 256 << 20  # bytes in a folder
-TOGETHER = 32  # files, after which it looks whether somebody waits
 
 
 # What uvicorn reports as an error of ours, after a WebSocket was refused and a reader that does not read was dropped.
@@ -50,12 +45,11 @@ class DashboardServer(HttpServer):
         """Open the socket. Port 0 is any free port. `token` is that of ROOKERY_DASHBOARD_TOKEN if it is not given;
         `allow_hosts` are further names by which browsers reach it, through a proxy or a tunnel."""
         self.folders = RunFolders(folders)
-        batches = read_ahead(self.folders)  # while packages are imported
         uvicorn, modules = _load_packages()
         token = checked_token(token or os.environ.get(TOKEN), TOKEN)
         self.has_token = token is not None
         self._socket = open_socket(host, port, token is not None, TOKEN)
-        state = modules.dashboard_state.DashboardState(self.folders, allow_control, {"file batches": batches})
+        state = modules.dashboard_state.DashboardState(self.folders, allow_control)
         bound = self._socket.getsockname()[1]
         app = modules.guard.Guard(
             modules.dashboard_app.make_app(state),
@@ -124,22 +118,3 @@ def _load_packages() -> tuple[Any, Any]:
             f"the dashboard needs Starlette and uvicorn, which cannot be imported ({error}): pip install 'rookery[web]'"
         ) from None
     return uvicorn, rookery.web
-
-
-def read_ahead(folders: RunFolders) -> FileBatches:
-    """Begin to read the returns of runs, for the first who compares them, in a thread for each folder: a drive may not
-    answer. A start is mostly imports, which use one core: the comparison of 250 runs of 1,000 lines is there 0.07 s
-    earlier."""
-    batches = FileBatches()
-    for place in folders.places:
-        threading.Thread(target=_read, args=(batches, folders, place), name="rookery ahead", daemon=True).start()
-    return batches
-
-
-def _read(batches: FileBatches, folders: RunFolders, place: str) -> None:
-    paths = [os.fsencode(path) + b"/metrics.jsonl" for *_, path in folders.children(place)]
-    left = MOST
-    for first in range(0, len(paths), TOGETHER):
-        if batches.is_asked or left <= 0:
-            return
-        left -= batches.read(paths[first : first + TOGETHER], METRICS, LONGEST)

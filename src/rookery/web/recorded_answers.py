@@ -23,7 +23,7 @@ from rookery.training.backtest.records import COSTS
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.run_folders import RunFolders
-from rookery.web.run_views.chunk_curves import AXES
+from rookery.web.run_views.metric_curves import AXES
 
 POINTS = 600  # of a curve
 EPISODES = 3000

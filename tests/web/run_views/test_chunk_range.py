@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rookery.web.run_views.chunk_curves import ChunkCurves
-from rookery.web.run_views.chunk_range import between, ends_of
-from rookery.web.run_views.metric_chunk import chunk_of
-from rookery.web.run_views.metric_queries import data_answer
+from rookery.monitor.metric_chunk import chunk_of
+from rookery.web.run_views.metric_curves import ChunkCurves, between, ends_of
 from rookery.web.run_views.metric_reader import FoundCurves
+from rookery.web.run_views.run_routes import data_answer
 from web.run_views.recorded import evaluation, progress, start
 
 NAMES = ("episode/return", "eval/return", "no such metric")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rookery.monitor.statistics import Curve, band
-from rookery.web.run_views import sparks
+from rookery.web.run_views import compared_curves
 from web.run_views.recorded import append, client_of, evaluation, progress, start, write_run
 
 
@@ -33,7 +33,7 @@ def test_sparks(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["runs/b"] == [0.5, 1.5]
     assert found["runs/evaluated"] == [3.0, 4.0]
     assert found["runs/new"] == []
-    assert 40 <= len(found["runs/long"]) <= sparks.POINTS and found["runs/long"] == sorted(found["runs/long"])
+    assert 40 <= len(found["runs/long"]) <= compared_curves.POINTS and found["runs/long"] == sorted(found["runs/long"])
     assert found["runs/long"][0] < 10 and found["runs/long"][-1] > 285
     append(runs / "b", [progress(25)])
     assert client.get("/api/sparks", params={"ids": "runs/b"}).json() == {"runs/b": [0.5, 1.5, 2.5]}

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rookery.monitor import column_file
+from rookery.monitor.events import Event
+from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.statistics import read_curve
 from rookery.web.run_views import column_cache, metric_reader
-from rookery.web.run_views.column_builder import build
+from rookery.web.run_views.column_cache import build
 from rookery.web.run_views.metric_reader import MetricReader
 from web.run_views.recorded import START, append, client_of, evaluation, progress, start, write_run
 
@@ -36,6 +39,7 @@ def run(tmp_path: Path) -> Path:
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file is long: as if it had millions of lines."""
     monkeypatch.setattr(metric_reader, "SMALL", 100_000)
+    monkeypatch.setattr(metric_reader, "LONG_WITHOUT", 25_000)
 
 
 def data(run: Path, **query: Any) -> dict[str, Any]:
@@ -54,10 +58,9 @@ def test_curves_are_those_of_the_plots(
 ) -> None:
     """Also after a resume, and from the columns in the cache with lines that came later."""
     if cached:
-        folder = column_cache.folder_of(run / "metrics.jsonl")
-        assert folder is not None
-        build(run / "metrics.jsonl", folder)
+        build(run / "metrics.jsonl")
         monkeypatch.setattr(metric_reader, "SMALL", 2000)
+        monkeypatch.setattr(metric_reader, "LONG_WITHOUT", 500)
     append(run, [progress(410, at=START + 1500, **{"episode/return": 99.0})])
     if cached:
         with (run / "metrics.jsonl").open("a") as file:
@@ -194,3 +197,30 @@ def test_the_cache_is_bounded(cache: Path) -> None:
         (base / name / "steps").write_bytes(bytes(1000))
     column_cache.forget_oldest(base, keep=base / "c", most=1500)
     assert [path.name for path in base.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize("axis", ["steps", "time", "episodes"])
+def test_columns_of_the_run_are_read_with_the_lines_after_them(tmp_path: Path, axis: str, monkeypatch: Any) -> None:
+    """One reader from the first event of a run on, over a resume and a damaged file of columns, and one that comes
+    later: all curves are those of the lines."""
+    monkeypatch.setattr(column_file, "BLOCK", 2000)
+    run, reader = write_run(tmp_path / "runs" / "a", []), MetricReader()
+    metrics = run / "metrics.jsonl"
+    for first, last in ((0, 60), (40, 90), (90, 95), (95, 130)):
+        lines = JsonLines(run)
+        lines.write(Event("start", first, {"resumed_from": first or None}, time=START + first))
+        for step in range(first, last):
+            values = {name: value for name, value in progress(step).items() if name not in ("kind", "step", "time")}
+            lines.write(Event("progress", step, values, time=START + step))
+            if step % 7 == 0:
+                for one in (reader, MetricReader()):
+                    x, y = one.curves(metrics, ["episode/return"], axis).curves.curve("episode/return")
+                    expected = read_curve(metrics, "episode/return", axis)
+                    np.testing.assert_allclose(x, expected.x)
+                    np.testing.assert_allclose(y, expected.y)
+                    counted = sum(b"episode/return" in line for line in metrics.read_bytes().splitlines())
+                    assert one.names(metrics)[0]["episode/return"] == counted
+        lines.close()
+        with (run / "metrics.columns").open("r+b") as file:
+            file.truncate(file.seek(0, 2) - 3)
+    assert (run / "metrics.columns").stat().st_size > 2000

@@ -28,8 +28,8 @@ LARGEST = 16 << 20  # bytes of a file that is read at once
 LARGEST_METRICS = 1 << 30
 LONGEST_LINE = 1 << 20  # bytes of a line of metrics
 ADDED_TO = (
-    "run.lock", "metrics.jsonl", "evaluations.jsonl", "episodes.jsonl", "hints.jsonl", "num_envs.jsonl", "checkpoints",
-    "tensorboard", "plots", "report", "videos", "league",
+    "run.lock", "metrics.jsonl", "metrics.columns", "evaluations.jsonl", "episodes.jsonl", "hints.jsonl",
+    "num_envs.jsonl", "checkpoints", "tensorboard", "plots", "report", "videos", "league",
 )  # fmt: skip
 ID = re.compile(r"[0-9a-f]{32}")
 

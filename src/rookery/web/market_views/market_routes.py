@@ -22,8 +22,8 @@ from rookery.web.market_views.market_listing import MarketListing, is_registry, 
 from rookery.web.market_views.paper_details import paper_details
 from rookery.web.market_views.stored_accounts import AccountCache, StoredReports, account_file, is_log, report_file
 from rookery.web.run_folders import NotShown, RunFolders
-from rookery.web.run_views.decimation import decimated, on_one_axis
-from rookery.web.run_views.metric_queries import MOST_NAMES, names_of, number_of, points_of
+from rookery.web.run_views.metric_curves import decimated, on_one_axis
+from rookery.web.run_views.run_routes import MOST_NAMES, names_of, number_of, points_of
 
 MOST_ACCOUNTS = 40
 MOST_ENTRIES = 500

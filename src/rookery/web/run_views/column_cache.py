@@ -1,7 +1,7 @@
-"""Columns of long metrics files in the user's cache folder: arrays that are appended to, one file per metric.
+"""Columns of long metrics files that have none beside them, in the user's cache folder.
 
-`columns.json` says how much of each file counts, and how much of the metrics they hold. What was appended after it was
-written last does not count, and is overwritten.
+Nothing is written to the folders that are shown. A process of its own reads the files:
+`python -m rookery.web.run_views.column_cache METRICS...`.
 """
 
 from __future__ import annotations
@@ -9,145 +9,126 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
+import threading
+from collections import deque
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import orjson
+from rookery.monitor.column_file import COLUMNS, ColumnWriter
+from rookery.user_dirs import cache_folder
+from rookery.web.run_views.line_file import LineFile
 
-from rookery.user_dirs import cache_folder, read_own, write_own
-from rookery.web.run_views.line_samples import LineFile
-from rookery.web.run_views.metric_chunk import Metric, MetricChunk
-
-VERSION = 1
-INDEX = "columns.json"
-CHECKED = 4096  # bytes before the end of what was read, by which a replaced file is noticed
 LARGEST_CACHE = 4 << 30
-BASE = {"steps": np.float64, "times": np.float64, "kinds": np.uint8}
+BLOCK = 1 << 23  # bytes of lines in a block of columns
+MOST_WAITING = 500
+FIRST_SECONDS = 1.0  # for the page that asked: its curves from samples need the processor more
+NICE = 10
 
 
-@dataclass
-class CachedColumns:
-    """How much of a metrics file is held."""
-
-    inode: int
-    offset: int = 0
-    check: str = ""
-    rows: int = 0
-    cuts: list[tuple[int, float]] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)  # the number of values of each metric, in the order of files
-    version: int = VERSION
-
-
-def folder_of(metrics: Path) -> Path | None:
-    """The folder for the columns of a metrics file; None if the user has no safe cache folder."""
+def cached_columns(metrics: Path) -> Path | None:
+    """The file for the columns of a metrics file; None if the user has no safe cache folder."""
     base = cache_folder("columns")
     if base is None:
         return None
     name = hashlib.blake2b(os.fsencode(os.path.abspath(metrics)), digest_size=16).hexdigest()
-    return base / "metric-columns" / name
+    return base / "metric-columns" / name / COLUMNS
 
 
-def held(folder: Path | None, file: LineFile) -> CachedColumns | None:
-    """What is held of this file; None if there is nothing, or if the file has been replaced since."""
-    if folder is None:
-        return None
-    try:
-        known = CachedColumns(**orjson.loads(read_own(folder / INDEX)))
-    except (OSError, ValueError, TypeError):
-        return None
-    same = known.version == VERSION and known.inode == file.inode and known.offset <= file.size
-    return known if same and known.check == check_of(file, known.offset) else None
+class ColumnJobs:
+    """A queue of files to read; asking for one again while it waits or is read changes nothing."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Path] = deque(maxlen=MOST_WAITING)
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._current: list[Path] = []
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    def ask(self, metrics: Path) -> None:
+        """Read this file soon; the latest to be asked for comes first."""
+        with self._lock:
+            if self._closed.is_set() or metrics in self._current or metrics in self._waiting:
+                return
+            self._waiting.append(metrics)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="rookery columns", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the process at work. What it has written stays."""
+        with self._lock:
+            self._closed.set()
+            self._waiting.clear()
+            process, thread = self._process, self._thread
+        if process is not None:
+            process.kill()
+        if thread is not None:
+            thread.join()
+
+    def _work(self) -> None:
+        self._closed.wait(FIRST_SECONDS)
+        while True:
+            with self._lock:
+                if self._closed.is_set() or not self._waiting:
+                    self._thread = self._process = None
+                    return
+                self._current = list(self._waiting)[::-1]
+                self._waiting.clear()
+                command = [sys.executable, "-m", __name__, *map(str, self._current)]
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+            self._process.wait()
+            self._current = []
 
 
-def check_of(file: LineFile, offset: int) -> str:
-    """A hash of the bytes before `offset`."""
-    return check_of_end(file.read(max(0, offset - CHECKED), offset))
-
-
-def check_of_end(end: bytes) -> str:
-    """The same, of these `CHECKED` bytes."""
-    return hashlib.blake2b(end, digest_size=16).hexdigest()
-
-
-def load(folder: Path, known: CachedColumns, names: Iterable[str]) -> MetricChunk:
-    """The columns with the metrics of these names; a missing file is an OSError or ValueError."""
-    numbers = {name: number for number, name in enumerate(known.names)}
-    base = {name: _read(folder / name, kind, known.rows) for name, kind in BASE.items()}
-    metrics = {
-        name: Metric(
-            _read(folder / f"{numbers[name]}.rows", np.uint32, known.names[name]),
-            _read(folder / f"{numbers[name]}.values", np.float64, known.names[name]),
-        )
-        for name in names
-        if name in numbers
-    }
-    return MetricChunk(cuts=[(row, step) for row, step in known.cuts], metrics=metrics, **base)
-
-
-class ColumnWriter:
-    """Appends chunks to the columns in a folder."""
-
-    def __init__(self, folder: Path, file: LineFile) -> None:
-        self._folder, self._file = folder, file
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.known = held(folder, file) or CachedColumns(file.inode)
-
-    def add(self, chunk: MetricChunk, offset: int) -> None:
-        """Append events that end at `offset` of the metrics."""
-        known = self.known
-        for name in BASE:
-            _append(self._folder / name, getattr(chunk, name), known.rows)
-        for name, metric in chunk.metrics.items():
-            count = known.names.setdefault(name, 0)
-            number = list(known.names).index(name)
-            _append(self._folder / f"{number}.rows", metric.rows + np.uint32(known.rows), count)
-            _append(self._folder / f"{number}.values", metric.values, count)
-            known.names[name] += len(metric.values)
-        known.cuts += [(row + known.rows, step) for row, step in chunk.cuts]
-        known.rows, known.offset = known.rows + len(chunk), offset
-
-    def save(self) -> None:
-        """Let what was appended count."""
-        self.known.check = check_of(self._file, self.known.offset)
-        write_own(self._folder / INDEX, orjson.dumps(asdict(self.known)))
+def build(metrics: Path) -> None:
+    """Bring the columns up to the last complete line of the metrics."""
+    columns = cached_columns(metrics)
+    if columns is None:
+        return
+    columns.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with LineFile(metrics) as file:
+        writer = ColumnWriter(columns, file.fd)
+        while True:
+            lines, end = file.complete_lines(writer.last, BLOCK)
+            if end == writer.last:
+                break
+            writer.add(lines, end)
+        writer.close()
+    forget_oldest(columns.parent.parent, keep=columns.parent)
 
 
 def forget_oldest(base: Path, keep: Path, most: int = LARGEST_CACHE) -> None:
     """Remove the columns that were written longest ago, until the cache is small enough."""
-    folders = [(_age(path), path) for path in base.iterdir()]
-    sizes = {path: _size(path) for _, path in folders}
-    for _, path in sorted(folders):
-        if sum(sizes.values()) <= most:
+    folders = [(*_age_and_size(path), path) for path in base.iterdir()]
+    total = sum(size for _, size, _ in folders)
+    for _, size, path in sorted(folders):
+        if total <= most:
             return
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)
-            del sizes[path]
+            total -= size
 
 
-def _read(path: Path, kind: Any, count: int) -> np.ndarray:
-    """The first values of a file, of which only those that are used are read."""
-    if count == 0:
-        return np.empty(0, kind)
-    return np.asarray(np.memmap(path, kind, "r", shape=count))  # a ValueError if the file is too short
-
-
-def _append(path: Path, values: np.ndarray, at: int) -> None:
-    with open(path, "r+b" if path.exists() else "w+b") as file:
-        file.seek(at * values.itemsize)
-        file.write(np.ascontiguousarray(values).data)
-
-
-def _age(path: Path) -> float:
+def _age_and_size(folder: Path) -> tuple[float, int]:
     with suppress(OSError):
-        return (path / INDEX).stat().st_mtime
-    return 0.0
+        facts = [entry.stat() for entry in os.scandir(folder)]
+        return max((fact.st_mtime for fact in facts), default=0.0), sum(fact.st_size for fact in facts)
+    return 0.0, 0
 
 
-def _size(folder: Path) -> int:
-    with suppress(OSError):
-        return sum(entry.stat().st_size for entry in os.scandir(folder))
-    return 0
+def main() -> None:
+    """Build; a training run beside it comes first."""
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    for metrics in map(Path, sys.argv[1:]):
+        with suppress(FileNotFoundError):  # the run was deleted meanwhile
+            build(metrics)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,15 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rookery.monitor.statistics import Curve, band
+from rookery.monitor.metric_chunk import chunk_of
+from rookery.monitor.statistics import EPISODE, EVALUATION, Curve, band
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import group_runs
-from rookery.web.run_views.decimation import averaged, decimated, smoothed
-from rookery.web.run_views.metric_reader import MetricReader, needed_names
+from rookery.web.run_views.line_file import LineFile
+from rookery.web.run_views.metric_curves import ChunkCurves, averaged, decimated, smoothed
+from rookery.web.run_views.metric_reader import MetricReader
 
 POINTS = 1000  # of a curve
 MOST_STEPS = 1 << 53  # up to which a float holds every integer
-TOGETHER = 64  # runs that are read at once; more of long runs would take much memory
 BAND_POINTS = 4000  # of each curve of a band, before it is interpolated
 
 
@@ -89,15 +91,56 @@ def _band(found: Sequence[FoundPoints], label: str, smoothing: float) -> dict[st
 
 def _points(reader: MetricReader, runs: Sequence[ComparedRun], metric: str, axis: str) -> Iterator[FoundPoints]:
     """The finite points of the runs that have some."""
-    for first in range(0, len(runs), TOGETHER):
-        some = runs[first : first + TOGETHER]
-        reader.prepare([run.path / "metrics.jsonl" for run in some], needed_names([metric], axis))
-        for run in some:
-            with suppress(OSError):  # it is gone
-                found = reader.curves(run.path / "metrics.jsonl", [metric], axis)
-                x, y = found.curves.curve(metric)
-                finite = np.isfinite(y) & np.isfinite(x)
-                if not finite.all():
-                    x, y = x[finite], y[finite]
-                if len(x):
-                    yield FoundPoints(run, x, y, found.exact)
+    for run in runs:
+        with suppress(OSError):  # it is gone
+            found = reader.curves(run.path / "metrics.jsonl", [metric], axis)
+            x, y = found.curves.curve(metric)
+            finite = np.isfinite(y) & np.isfinite(x)
+            if not finite.all():
+                x, y = x[finite], y[finite]
+            if len(x):
+                yield FoundPoints(run, x, y, found.exact)
+
+
+SPARK_POINTS = 48
+READ_WHOLE = 1 << 16  # bytes of a file that is quicker read than sampled
+MOST_KEPT = 20_000
+
+
+class Sparks:
+    """Spark lines by file, remembered until the file changes. It reads files: call it in a thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[int, int], list[float]]] = {}
+
+    def of(self, metrics: Path) -> list[float]:
+        """At most `SPARK_POINTS` numbers; none if the run has no returns, or is gone."""
+        try:
+            facts = os.lstat(metrics)
+            stamp = (facts.st_size, facts.st_mtime_ns)
+            known = self._known.get(metrics)
+            if known is None or known[0] != stamp:
+                if len(self._known) >= MOST_KEPT:
+                    self._known.clear()
+                known = self._known[metrics] = stamp, _spark(metrics)
+            return known[1]
+        except OSError:
+            return []
+
+
+def _spark(metrics: Path) -> list[float]:
+    with LineFile(metrics) as file:
+        for name in (EPISODE, EVALUATION):
+            lines = _lines(file, name)
+            _, y = ChunkCurves(chunk_of(lines), in_order=True).curve(name)
+            y = y[np.isfinite(y)]
+            if len(y):
+                chosen = np.linspace(0, len(y) - 1, min(len(y), SPARK_POINTS)).round().astype(int)
+                return [float(f"{value:.5g}") for value in y[chosen].tolist()]
+    return []
+
+
+def _lines(file: LineFile, name: str) -> bytes:
+    if file.size <= READ_WHOLE:
+        return file.read(0, file.size)
+    return b"\n".join(file.samples(SPARK_POINTS, [f'"{name}"'.encode()]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,23 +16,12 @@ from starlette.routing import BaseRoute, Route
 from rookery.monitor.statistics import EPISODE
 from rookery.web.dashboard_state import ALL_PLACES, DashboardState, json_answer, place_threads, state_of
 from rookery.web.marks import marks_of
-from rookery.web.run_folders import NotShown
-from rookery.web.run_views.chunk_curves import AXES
-from rookery.web.run_views.compared_curves import compare
-from rookery.web.run_views.metric_queries import (
-    MOST_IDS,
-    MOST_NAMES,
-    axis_of,
-    data_answer,
-    names_of,
-    number_of,
-    points_of,
-    runs_of,
-)
-from rookery.web.run_views.metric_reader import MetricReader
+from rookery.web.run_folders import NotShown, RunFolders
+from rookery.web.run_views.compared_curves import ComparedRun, Sparks, compare
+from rookery.web.run_views.metric_curves import AXES, decimated, on_one_axis
+from rookery.web.run_views.metric_reader import FoundCurves, MetricReader
 from rookery.web.run_views.run_index import RunIndex
 from rookery.web.run_views.run_table import RunTable, TableChanges
-from rookery.web.run_views.sparks import Sparks
 
 
 def run_routes() -> list[BaseRoute]:
@@ -146,9 +136,81 @@ def run_table(state: DashboardState) -> RunTable:
 
 def metric_reader(state: DashboardState) -> MetricReader:
     """The metrics of runs."""
-    return state.part("metric reader", lambda: MetricReader(state.parts.get("file batches")))
+    return state.part("metric reader", MetricReader)
 
 
 def sparks(state: DashboardState) -> Sparks:
     """The spark lines of runs."""
     return state.part("sparks", Sparks)
+
+
+MOST_NAMES, MOST_IDS = 100, 500
+LEAST_POINTS, POINTS, MOST_POINTS = 10, 1500, 20_000
+
+
+def axis_of(query: Mapping[str, str]) -> str:
+    """The axis `x`."""
+    axis = query.get("x", AXES[0])
+    if axis not in AXES:
+        raise HTTPException(400, f"x is {axis[:60]!r}; it should be one of {', '.join(AXES)}")
+    return axis
+
+
+def number_of(query: Mapping[str, str], key: str, default: float | None = None) -> float | None:
+    """A finite number, or the default if it is not given."""
+    text = query.get(key, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise HTTPException(400, f"{key} is {text[:60]!r}; it should be a number")
+    return value
+
+
+def points_of(query: Mapping[str, str]) -> int:
+    """How many points a curve may have."""
+    return int(min(max(number_of(query, "points") or POINTS, LEAST_POINTS), MOST_POINTS))
+
+
+def names_of(query: Mapping[str, str], key: str, most: int) -> list[str]:
+    """Names divided by commas, each once."""
+    names = list(dict.fromkeys(filter(None, query.get(key, "").split(","))))
+    if not names:
+        raise HTTPException(400, f"{key} is missing: name what to show, divided by commas")
+    if len(names) > most:
+        raise HTTPException(400, f"{key} has {len(names)} names; at most {most} can be asked for at once")
+    return names
+
+
+def runs_of(folders: RunFolders, ids: Sequence[str]) -> list[ComparedRun]:
+    """The runs of these ids that are there. A comma in a name is written `%2C`, a percent sign `%25`."""
+    found = []
+    for run in map(unquote, ids):
+        place, _, name = run.partition("/")
+        try:
+            found.append(ComparedRun(run, folders.find(place, name)))
+        except NotShown:
+            continue
+    return found
+
+
+def data_answer(
+    read: FoundCurves, names: Sequence[str], low: float | None, high: float | None, points: int
+) -> dict[str, Any]:
+    """The curves between `low` and `high` on one axis, with few enough points. Those next to the ends are included, so
+    that lines go on to the edge of the picture."""
+    found = {name: read.curves.curve(name) for name in names}
+    whole = [x for x, _ in found.values() if len(x)]
+    parts, full = {}, read.exact
+    for name, (x, y) in found.items():
+        first = 0 if low is None else max(0, int(x.searchsorted(low)) - 1)
+        last = len(x) if high is None else int(x.searchsorted(high, "right")) + 1
+        x, y = x[first:last], y[first:last]
+        full = full and len(x) <= points
+        parts[name] = decimated(x, y, points)
+    x, series = on_one_axis(parts)
+    ends = (min(float(x[0]) for x in whole), max(float(x[-1]) for x in whole)) if whole else None
+    return {"x": x, "series": series, "exact": full, "sampled": not read.exact, "range": read.ends or ends}

@@ -1,14 +1,15 @@
-"""A few lines from all over a file of JSON lines, without reading the rest of it."""
+"""Lines of a file of metrics: all of a part of it as columns, or a few from all over it without reading the rest."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import orjson
 
 from rookery.files import open_plain, pread
+from rookery.monitor.metric_chunk import EMPTY, MetricChunk, chunk_of, joined
 
 WINDOW = 1 << 13  # bytes that are read at a place; longer lines are not found by samples
 BLOCK = 1 << 18  # bytes that are read and decoded at once: a longer call would keep other threads waiting
@@ -19,18 +20,18 @@ class LineFile:
     """A file of JSON lines, as far as it had been written when it was opened. Links are refused."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = open_plain(path, os.O_RDONLY)
-        facts = os.fstat(self._fd)
+        self.fd = open_plain(path, os.O_RDONLY)
+        facts = os.fstat(self.fd)
         self.size, self.inode = facts.st_size, facts.st_ino
 
     def __enter__(self) -> LineFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        os.close(self.fd)
 
     def read(self, first: int, last: int) -> bytes:
-        return pread(self._fd, last - first, first)
+        return pread(self.fd, last - first, first)
 
     def complete_lines(self, first: int, most: int = BLOCK) -> tuple[bytes, int]:
         """The complete lines from `first`, up to `most` bytes or one line, and where they end."""
@@ -41,6 +42,21 @@ class LineFile:
         if end == 0 and len(block) == LONGEST_LINE:  # no event is that long: skip it
             return b"", first + len(block)
         return block[:end], first + end
+
+    def columns(self, first: int, last: int, names: Collection[str] | None = None) -> tuple[MetricChunk, int]:
+        """The events of the complete lines from the first that begins at `first` or later until about `last`, and where
+        they end; with the metrics of these names or all. They are decoded in small blocks, which stay in the
+        processor's cache and let other threads go on."""
+        chunks, at = [EMPTY], first
+        if first and (found := self.line_after(first)):
+            at = found[0]
+        while at < last:
+            lines, end = self.complete_lines(at)
+            if end == at:
+                break
+            chunks.append(chunk_of(lines, names))
+            at = end
+        return joined(chunks), at
 
     def samples(self, count: int, keys: Sequence[bytes] = (), first: int = 0, last: int | None = None) -> list[bytes]:
         """Up to `count` lines at equal distances between two places; if keys are given, lines with one of them."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import orjson
+
+try:
+    from orjson import loads
+except ImportError:  # without the extra `web`: slower, with the same results
+    from json import loads
 
 OTHER, START, PROGRESS, EVALUATION = range(4)
 KINDS = {"start": START, "progress": PROGRESS, "evaluation": EVALUATION}
@@ -41,6 +46,10 @@ class MetricChunk:
     def __len__(self) -> int:
         return len(self.steps)
 
+    def named(self, names: Collection[str]) -> MetricChunk:
+        """The columns of these metrics alone."""
+        return replace(self, metrics={name: self.metrics[name] for name in names if name in self.metrics})
+
     @property
     def nbytes(self) -> int:
         return 17 * len(self.steps) + sum(12 * len(metric.values) for metric in self.metrics.values())
@@ -49,8 +58,8 @@ class MetricChunk:
 EMPTY = MetricChunk(np.empty(0), np.empty(0), np.empty(0, np.uint8))
 
 
-def chunk_of(lines: bytes) -> MetricChunk:
-    """The events in complete lines; damaged lines are skipped."""
+def chunk_of(lines: bytes, names: Collection[str] | None = None) -> MetricChunk:
+    """The events in complete lines, with the metrics of these names or all; damaged lines are skipped."""
     events = [event for event in decoded(lines) if _is_event(event)]
     if not events:
         return EMPTY
@@ -59,42 +68,48 @@ def chunk_of(lines: bytes) -> MetricChunk:
         np.array([event["time"] for event in events], dtype=float),
         np.array([_kind(event) for event in events], dtype=np.uint8),
         [(row, event["resumed_from"]) for row, event in enumerate(events) if _is_resume(event)],
-        _metrics(events),
+        _metrics(events, names),
     )
 
 
 def decoded(lines: bytes) -> list[Any]:
     """The values of JSON lines. All at once, which is several times faster; one by one, if one of them is damaged."""
     try:
-        found: list[Any] = orjson.loads(b"[" + lines.strip().replace(b"\n", b",") + b"]")
+        found: list[Any] = loads(b"[" + lines.strip().replace(b"\n", b",") + b"]")
         return found
-    except ValueError:
+    except (ValueError, RecursionError):
         return [value for line in lines.splitlines() if (value := _decoded(line)) is not None]
 
 
 def joined(chunks: Sequence[MetricChunk]) -> MetricChunk:
     """Chunks of one run in a row as one."""
-    if len(chunks) == 1:
-        return chunks[0]
+    chunks = [chunk for chunk in chunks if len(chunk)]
+    if len(chunks) <= 1:
+        return chunks[0] if chunks else EMPTY
     starts = np.cumsum([0, *map(len, chunks)])[:-1].tolist()
-    parts: dict[str, list[Metric]] = {}
+    parts: dict[str, list[tuple[int, Metric]]] = {}
     for first, chunk in zip(starts, chunks, strict=True):
         for name, metric in chunk.metrics.items():
-            parts.setdefault(name, []).append(Metric(metric.rows + np.uint32(first), metric.values))
+            parts.setdefault(name, []).append((first, metric))
+    rows: dict[tuple[int, ...], np.ndarray] = {}  # most metrics are told by the same events
+    metrics = {}
+    for name, found in parts.items():
+        key = tuple(id(metric.rows) for _, metric in found)
+        if key not in rows:
+            rows[key] = np.concatenate([metric.rows + np.uint32(first) for first, metric in found])
+        metrics[name] = Metric(rows[key], np.concatenate([metric.values for _, metric in found]))
     return MetricChunk(
         np.concatenate([chunk.steps for chunk in chunks]),
         np.concatenate([chunk.times for chunk in chunks]),
         np.concatenate([chunk.kinds for chunk in chunks]),
         [(row + first, step) for first, chunk in zip(starts, chunks, strict=True) for row, step in chunk.cuts],
-        {name: _one(found) for name, found in parts.items()},
+        metrics,
     )
 
 
 def _decoded(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except ValueError:
-        pass
+    with suppress(ValueError, RecursionError):
+        return loads(line)
     try:
         return json.loads(line)  # it also reads NaN and large integers
     except (ValueError, RecursionError):
@@ -120,7 +135,7 @@ def _is_resume(event: dict[str, Any]) -> bool:
     return event["kind"] == "start" and type(event.get("resumed_from")) in NUMBERS
 
 
-def _metrics(events: Sequence[dict[str, Any]]) -> dict[str, Metric]:
+def _metrics(events: Sequence[dict[str, Any]], wanted: Collection[str] | None) -> dict[str, Metric]:
     """Most events have the same keys in the same order, so that each key of a group is read as one column."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, event in enumerate(events):
@@ -130,10 +145,12 @@ def _metrics(events: Sequence[dict[str, Any]]) -> dict[str, Metric]:
     for names, rows in groups.items():
         members, at = [events[row] for row in rows], np.array(rows, dtype=np.uint32)
         for name in names:
-            metric = None if name in BASE else _column(at, list(map(itemgetter(name), members)))
+            if name in BASE or (wanted is not None and name not in wanted):
+                continue
+            metric = _column(at, list(map(itemgetter(name), members)))
             if metric is not None and (name in parts or len(parts) < MOST_NAMES):
                 parts.setdefault(name, []).append(metric)
-    return {name: _one(found, in_order=False) for name, found in parts.items()}
+    return {name: _one(found) for name, found in parts.items()}
 
 
 def _column(rows: np.ndarray, values: list[Any]) -> Metric | None:
@@ -156,20 +173,10 @@ def _as_float(value: float) -> float:
         return float("inf")
 
 
-def _one(parts: Sequence[Metric], in_order: bool = True) -> Metric:
+def _one(parts: Sequence[Metric]) -> Metric:
+    """The values of events with different keys, in the order of the events."""
     if len(parts) == 1:
         return parts[0]
     rows, values = np.concatenate([part.rows for part in parts]), np.concatenate([part.values for part in parts])
-    if in_order:
-        return Metric(rows, values)
     order = np.argsort(rows)
     return Metric(rows[order], values[order])
-
-
-def metric_names(chunks: Iterable[MetricChunk]) -> dict[str, int]:
-    """The names of metrics in the order of their appearance, with the number of their values."""
-    counts: dict[str, int] = {}
-    for chunk in chunks:
-        for name, metric in chunk.metrics.items():
-            counts[name] = counts.get(name, 0) + len(metric.values)
-    return counts
