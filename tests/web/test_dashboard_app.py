@@ -40,7 +40,7 @@ def test_headers_name_what_a_view_will_load(client: TestClient) -> None:
     found = re.findall(r"<([^>]+)>; rel=(\w+)", header)
     assert len(found) == len(set(found)) > 15
     modules = [address for address, rel in found if rel == "modulepreload"]
-    assert {"/static/js/views/study.js", "/static/js/study/axis_scale.js"} <= set(modules)
+    assert {"/static/js/views/study.js", "/static/js/study/dot_plot.js"} <= set(modules)
     assert all(client.get(address).status_code == 200 for address in modules)
     assert [address for address, rel in found if rel == "preload"] == [
         "/api/studies/runs/a%20%3E%2Cb/trials?columns=results&format=packed"

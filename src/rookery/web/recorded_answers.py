@@ -183,5 +183,5 @@ async def ask(app: ASGIApp, path: str, **query: Any) -> Any:
 
 
 def listed(ids: Iterable[str]) -> str:
-    """Several runs in one word of a query, as `static/js/run_id.js` writes them."""
+    """Several runs in one word of a query, as `static/js/api.js` writes them."""
     return ",".join(run.replace("%", "%25").replace(",", "%2C") for run in ids)

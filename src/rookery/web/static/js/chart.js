@@ -1,11 +1,9 @@
 // Curves, drawn by uPlot in the colours of the page, with a legend of buttons and figures at the cursor.
 
-import { h } from "./dom.js";
-import { duration, number, short, utc } from "./format.js";
 import { area, between, line } from "./chart_paths.js";
-import { tooltip } from "./chart_tooltip.js";
+import { h, put } from "./dom.js";
+import { duration, number, short, utc } from "./format.js";
 import { uPlot } from "./uplot.js";
-import { zoomable } from "./chart_zoom.js";
 
 // Each is seen on the light and on the dark page (a contrast of at least 3.5 with both).
 const COLOURS = [
@@ -89,7 +87,7 @@ function curve(given, index) {
 const pathsOf = ({ fill, down }) => (fill ? (down ? between(down) : area) : line);
 
 /** An axis in the colours of the page; `text` turns a value into a label, `size` is its room in pixels. */
-export function axis(label, text = short, size = 54) {
+function axis(label, text = short, size = 54) {
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   return {
     label: label || undefined, labelSize: 18, labelGap: 0, size, gap: 6, stroke: () => css("--text-2"),
@@ -117,3 +115,112 @@ const selected = (onRange) => (plot) => {
   onRange(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x"));
   plot.setSelect({ width: 0, height: 0 }, false);
 };
+
+// Zoom and move a chart by mouse and by keyboard.
+
+/**
+ * Let `onRange(from, to)` be called after a zoom or a move, with (null, null) after it is undone: a double click undoes
+ * it, Shift and drag moves the curves; with the chart in focus + and - zoom, ← and → move, 0 shows all. (uPlot itself
+ * tells of a drag without Shift.)
+ */
+function zoomable(box, plot, onRange) {
+  box.tabIndex = 0;
+  box.addEventListener("keydown", (event) => byKey(event, plot, onRange));
+  plot.over.addEventListener("dblclick", () => onRange(null, null));
+  plot.over.addEventListener("mousedown", (event) => {
+    if (!event.shiftKey || event.button) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    moveWith(plot, event.clientX, onRange);
+  }, true);
+}
+
+/** Move the curves with the mouse until its button is released. */
+function moveWith(plot, start, onRange) {
+  const { min, max } = plot.scales.x, per = (max - min) / plot.over.clientWidth;
+  const move = (event) => onRange(min - (event.clientX - start) * per, max - (event.clientX - start) * per);
+  document.addEventListener("mousemove", move);
+  document.addEventListener("mouseup", () => document.removeEventListener("mousemove", move), { once: true });
+}
+
+function byKey(event, plot, onRange) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target !== event.currentTarget) return;
+  const { min, max } = plot.scales.x, next = min == null ? undefined : nextRange(event.key, min, max);
+  if (next === undefined) return;
+  event.preventDefault();
+  onRange(...next);
+}
+
+/** The range after a key: "+", "-", "ArrowLeft", "ArrowRight" or "0"; undefined after any other. */
+export function nextRange(key, from, to) {
+  const span = to - from, middle = (from + to) / 2;
+  switch (key) {
+    case "+": case "=": return [middle - span / 4, middle + span / 4];
+    case "-": return [middle - span, middle + span];
+    case "ArrowLeft": return [from - span / 4, to - span / 4];
+    case "ArrowRight": return [from + span / 4, to + span / 4];
+    case "0": return [null, null];
+    default: return undefined;
+  }
+}
+
+// What the curves of a chart are at the cursor.
+
+const MOST = 12; // lines
+
+/** A plugin of uPlot: x, and the values of all named curves, the largest first, the one nearest to the cursor bold. */
+function tooltip({ xText, yText }) {
+  const box = h("div", { class: "tooltip", hidden: true });
+
+  function follow(plot) {
+    const { idx, left, top } = plot.cursor, lines = idx == null || left < 0 ? [] : linesAt(plot, idx, top);
+    box.hidden = lines.length === 0;
+    if (box.hidden) return;
+    put(box, h("b", {}, `${plot.series[0].label} ${xText(plot.data[0][idx])}`), lines.map(row));
+    place(plot, box, left, top);
+  }
+
+  function row({ near, colour, label, told }) {
+    const swatch = h("i", { class: "swatch", style: { background: colour } });
+    return h("div", { class: near && "near" }, swatch, h("span", { class: "name" }, label), h("span", {}, yText(told)));
+  }
+
+  return {
+    hooks: {
+      init: [(plot) => {
+        plot.over.append(box);
+        plot.over.addEventListener("mouseleave", () => { box.hidden = true; });
+      }],
+      setCursor: [follow],
+    },
+  };
+}
+
+function linesAt(plot, idx, top) {
+  const lines = [];
+  plot.series.forEach((one, i) => {
+    const value = i > 0 && one.show && one.named ? nearest(plot.data[i], idx) : null;
+    if (value === null) return;
+    const away = Math.abs(plot.valToPos(value, one.scale) - top), told = one.told ? one.told(idx) : value;
+    lines.push({ label: one.label, colour: one.colour, value, told, away });
+  });
+  const closest = [...lines].sort((a, b) => a.away - b.away).slice(0, MOST);
+  if (closest.length > 1) closest[0].near = true;
+  return closest.sort((a, b) => b.value - a.value);
+}
+
+/** The known value next to a place: curves whose x differ share one column of x, with gaps. */
+function nearest(values, idx) {
+  for (let away = 0; away < values.length; away++) {
+    const value = values[idx - away] ?? values[idx + away];
+    if (value !== null && value !== undefined) return value;
+    if (idx - away < 0 && idx + away >= values.length) break;
+  }
+  return null;
+}
+
+function place(plot, box, left, top) {
+  const room = plot.over.clientWidth, width = box.offsetWidth, height = box.offsetHeight;
+  box.style.left = `${left + width + 24 > room ? Math.max(0, left - width - 12) : left + 12}px`;
+  box.style.top = `${Math.max(0, Math.min(top + 8, plot.over.clientHeight - height))}px`;
+}

@@ -42,7 +42,7 @@ export function link(href, attributes, ...children) {
 }
 
 /** A button that copies a text, and says so to everybody. */
-export function copyButton(text) {
+function copyButton(text) {
   const button = h("button", { type: "button", class: "quiet", "aria-label": `Copy: ${text}`, onclick: copy }, "Copy");
   async function copy() {
     await navigator.clipboard.writeText(text);
@@ -50,4 +50,27 @@ export function copyButton(text) {
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   }
   return button;
+}
+
+/** A command to type, with a button that copies it. */
+export const command = (text) => h("div", { class: "command" }, h("code", {}, text), copyButton(text));
+
+/** A card with a title. */
+export const card = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), children);
+
+/** A figure with what it is below it. */
+export const figure = (value, label) => h("div", { class: "number-box" }, h("b", {}, value), h("span", {}, label));
+
+/** A text for people who do not see the page. */
+export const unseen = (text) => h("span", { class: "visually-hidden" }, text);
+
+/** What may be wider than the page: it scrolls by itself, also by keys. */
+export const scrolled = (label, child, cls = "scroll") =>
+  h("div", { class: cls, tabindex: 0, role: "region", "aria-label": label }, child);
+
+/** A table with titles above its columns: texts, [text, class], or null for none; `rows` are its <tr>. */
+export function headed(heads, rows, attributes = {}) {
+  const title = ([text, cls]) => h("th", { scope: "col", class: cls }, text);
+  const head = heads.map((one) => (one === null ? h("td") : title([one].flat())));
+  return h("table", attributes, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows));
 }

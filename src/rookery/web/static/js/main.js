@@ -1,7 +1,7 @@
 // Which view is shown: by the address, so that each can be sent to somebody.
 
 import { h, put } from "./dom.js";
-import { here, isShown, visit } from "./page_address.js";
+import { here, isShown, visit } from "./address_state.js";
 import { onConnection } from "./stream.js";
 
 // A view module exports show(container, {params, query, signal}) and may return a function that ends it.
@@ -25,7 +25,7 @@ const view = document.getElementById("view");
 let end = null, turn = 0, abort = new AbortController();
 
 /** Show another view, as if its link had been followed. */
-export function go(href, { replace = false } = {}) {
+function go(href, { replace = false } = {}) {
   visit(href, { replace });
   show();
 }

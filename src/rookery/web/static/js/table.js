@@ -1,9 +1,7 @@
 // A table to sort by its columns, with rows to select, which may change while somebody looks at it.
 
 import { h, put } from "./dom.js";
-import { ordered, valueOf } from "./table_order.js";
 import { rowWindow } from "./table_window.js";
-import { tablePicks } from "./table_picks.js";
 
 const STILL_MS = 1500; // the order waits this long after a hand or a key was in the table
 
@@ -142,4 +140,80 @@ function moveFocus(event, view) {
   if (index < 0 || index >= view.rows.length) return;
   event.preventDefault();
   view.reveal(index).children[cell.cellIndex].querySelector("a, button, input")?.focus({ preventScroll: true });
+}
+
+// The order of a table's rows.
+
+const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+const isKnown = (value) => value !== null && value !== undefined && value !== "" && !Number.isNaN(value);
+
+/** Rows in the order of a column. What is unknown comes last in both directions; equal rows keep their order. */
+function ordered(rows, column, descending) {
+  const known = [], unknown = [];
+  for (const row of rows) {
+    const value = valueOf(column, row);
+    (isKnown(value) ? known : unknown).push([value, row]);
+  }
+  const sign = descending ? -1 : 1;
+  known.sort(([a], [b]) => sign * compare(a, b));
+  return [...known, ...unknown].map(([, row]) => row);
+}
+
+/** What a column says of a row: by its function, or the row's own entry of that name. */
+const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
+
+function compare(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return collator.compare(String(a), String(b));
+}
+
+// Boxes to tick in the rows of a table: one by one, a range with Shift, or all that are shown.
+
+/** `picked` is a set of keys, changed in place; `changed()` is called after each change. */
+function tablePicks({ picked, label, changed, key, shown, redraw }) {
+  const all = h("input", { type: "checkbox", "aria-label": "Select all rows shown", onchange: pickAll });
+  let lastKey = null;
+
+  function pickAll() {
+    for (const row of shown()) mark(key(row), all.checked);
+    finish();
+  }
+
+  function pick(event) {
+    const mine = event.target.dataset.key, rows = shown().map(key), to = rows.indexOf(mine);
+    const from = rows.indexOf(lastKey);
+    const range = event.shiftKey && from >= 0 ? rows.slice(Math.min(from, to), Math.max(from, to) + 1) : [mine];
+    for (const name of range) mark(name, event.target.checked);
+    lastKey = mine;
+    finish();
+  }
+
+  const mark = (name, on) => (on ? picked.add(name) : picked.delete(name));
+
+  function finish() {
+    redraw();
+    refresh();
+    changed();
+  }
+
+  function refresh() {
+    const rows = shown(), count = rows.reduce((sum, row) => sum + picked.has(key(row)), 0);
+    all.checked = rows.length > 0 && count === rows.length;
+    all.indeterminate = count > 0 && count < rows.length;
+  }
+
+  return {
+    refresh,
+    head: () => h("th", { class: "pick", scope: "col" }, h("label", {}, all)),
+    cell: () => h("td", { class: "pick" }, h("label", {}, h("input", { type: "checkbox", onclick: pick }))),
+    update(tr, row) {
+      const input = tr.firstChild.querySelector("input"), name = key(row), on = picked.has(name);
+      if (input.dataset.key !== name) {
+        input.dataset.key = name;
+        input.setAttribute("aria-label", `Select ${label(row)}`);
+      }
+      input.checked = on;
+      tr.classList.toggle("picked", on);
+    },
+  };
 }

@@ -1,7 +1,7 @@
 // The matches of a tournament, page by page, each with a link that plays it again.
 
 import { get } from "../api.js";
-import { h, link, put } from "../dom.js";
+import { h, link, put, unseen } from "../dom.js";
 import { count } from "../format.js";
 
 const PAGE = 50, RESULTS = { 1: "won", 0: "drawn", "-1": "lost" };
@@ -18,7 +18,7 @@ export function matchTable(container, path, { state, change }, signal) {
     const page = await get(`${path}/matches`, { player, against, result, offset: from, limit: PAGE }, signal);
     const rows = page.number.map((_, k) => matchRow(page, k));
     const heads = ["Player", "Against", "Result", "Steps", "Match", ""].map((text, k) => (
-      h("th", { scope: "col", class: ["", "", "", "number", "number wide", ""][k] }, text || hidden("Replay"))));
+      h("th", { scope: "col", class: ["", "", "", "number", "number wide", ""][k] }, text || unseen("Replay"))));
     put(box, page.total ? h("table", {}, h("caption", { class: "visually-hidden" }, "Matches"),
       h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)) : h("p", { class: "muted" }, "No such match."));
     said.textContent = page.total ? `${count(from + 1)} to ${count(from + rows.length)} of ${count(page.total)}` : "";
@@ -75,5 +75,3 @@ export function matchTable(container, path, { state, change }, signal) {
         : h("span", { class: "muted", title: "a player is not known any more, or is a Python file" }, "–")));
   }
 }
-
-const hidden = (text) => h("span", { class: "visually-hidden" }, text);

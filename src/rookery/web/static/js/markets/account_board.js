@@ -2,10 +2,10 @@
 
 import { get } from "../api.js";
 import { colour } from "../chart.js";
+import { h } from "../dom.js";
 import { duration, short, utc } from "../format.js";
-import { CurveBoard } from "../run/curve_board.js";
-import { CurvePanel } from "../run/curve_panel.js";
-import { filled } from "../run/columns.js";
+import { CurveBoard, filled } from "../run/curve_board.js";
+import { CurvePanel, zoomBar } from "../run/curve_panel.js";
 import { uPlot } from "../uplot.js";
 import { COST_KINDS, gain, money, share, STRATEGIES } from "./market_format.js";
 
@@ -32,6 +32,15 @@ export class AccountBoard extends CurveBoard {
 
   /** Bars have come: curves grow, what is zoomed stays. */
   grown() { this.extent = null; this.refresh(0); }
+}
+
+/** A board with these panels in an element, below its bar. */
+export function accountBoard(place, path, panels) {
+  const board = new AccountBoard(path, { onChange: (one) => one.bar?.draw() }), grid = h("div", { class: "grid" });
+  board.bar = zoomBar(board);
+  place.append(board.bar.element, grid);
+  board.show(grid, panels);
+  return board;
 }
 
 /** All charts of one account; `strategies` are those whose value is known, `symbols` what it trades. */

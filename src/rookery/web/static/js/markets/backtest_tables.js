@@ -1,10 +1,12 @@
 // The head of a backtest's page, and its figures as tables.
 
+import { AccountBoard, worthPanel } from "./account_board.js";
 import { part } from "../api.js";
-import { h, link } from "../dom.js";
+import { colour, dash } from "../chart.js";
+import { card, figure, h, link } from "../dom.js";
 import { count, number, when } from "../format.js";
 import { COST_KINDS, gain, money, ratio, share, STRATEGIES } from "./market_format.js";
-import { card, figure, marketLink, notes, plainTable } from "./market_parts.js";
+import { marketLink, notes, plainTable } from "./market_parts.js";
 
 /** What it is, the first sentence of the report, and its main figures. */
 export function reportHead(report, version) {
@@ -86,4 +88,45 @@ export function periodTable({ by_period: periods }) {
   const title = unit[0].toUpperCase() + unit.slice(1);
   const heads = [title, ["Agent"], ["Hold"], ["Drawdown"], ["Turnover"], ["Trades"], ["Costs"]];
   return h("details", { class: "card" }, h("summary", {}, `By ${unit}`), plainTable(`By ${unit}`, heads, cells));
+}
+
+// The folds of a walk-forward test: laid over each other, and as a table.
+
+/** Return and drawdown of every fold since its first bar. Returns the board. */
+export function foldChart(place, path, folds) {
+  const board = new AccountBoard(path, { axis: "elapsed" }), grid = h("div", { class: "grid" });
+  const look = (i) => ({ colour: colour(i), dash: dash(i) });
+  const curves = folds.map((fold, i) => [fold, "agent", fold.replace("fold-", "Fold "), look(i)]);
+  place.append(grid);
+  const drawdowns = worthPanel("Drawdown of each fold", "drawdown", curves, { yText: share });
+  board.show(grid, [worthPanel("Return of each fold", "return", curves), drawdowns]);
+  return board;
+}
+
+const HEADS = [
+  "Fold", "Tested on, UTC", ["Bars"], ["Return"], ["Hold"], ["Sharpe"], ["Of hold"], ["Sortino"], ["Volatility"],
+  ["Drawdown"], ["Of hold"], ["Trades"], ["Turnover"], ["Costs"],
+];
+
+/** The figures of each fold, and how many of them beat holding. */
+export function foldTable({ by_fold: folds, fold_runs: runs, place }) {
+  const rows = folds.map((row, i) => {
+    const { agent = {}, hold = {} } = row;
+    return [
+      foldName(row, runs[i], place), `${row.start ?? ""} – ${row.end ?? ""}`, count(row.bars),
+      gain(agent.total_return), gain(hold.total_return), ratio(agent.sharpe), ratio(hold.sharpe), ratio(agent.sortino),
+      share(agent.volatility), share(agent.max_drawdown), share(hold.max_drawdown), count(row.trades),
+      number(row.turnover), money(row.costs?.total),
+    ];
+  });
+  const better = folds.filter(({ agent, hold }) => agent?.sharpe > hold?.sharpe).length;
+  const said = `The Sharpe ratio is above that of holding in ${better} of ${folds.length} folds.`;
+  const note = h("p", { class: "small muted" }, `${said} Ratios and volatility are a year's.`);
+  return [plainTable("Folds", HEADS, rows), note];
+}
+
+/** The name of a fold, which leads to the run that was trained for it. */
+function foldName({ fold }, run, place) {
+  const name = `Fold ${fold}`;
+  return run ? link(`/runs/${part(place)}/${part(run)}`, { title: `The run ${run}` }, name) : name;
 }

@@ -1,17 +1,13 @@
 // Pieces of the market pages: figures, tables, links, and commands to copy.
 
 import { part } from "../api.js";
-import { copyButton, h, link } from "../dom.js";
+import { h, link } from "../dom.js";
 
 /** The address of a page: marketPath("paper", "runs", "first"). */
-export const marketPath = (kind, place, name) => `/markets/${kind}/${part(place)}/${part(name)}`;
+const marketPath = (kind, place, name) => `/markets/${kind}/${part(place)}/${part(name)}`;
 
 export const marketLink = (kind, { place, name }, query, ...children) =>
   link(marketPath(kind, place, name) + query, {}, ...children);
-
-export const figure = (value, label) => h("div", { class: "number-box" }, h("b", {}, value), h("span", {}, label));
-
-export const card = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), children);
 
 /** A table: heads are texts, those of numbers [text]; each row is its cells, of which the first names it. */
 export function plainTable(label, heads, rows) {
@@ -24,8 +20,6 @@ export function plainTable(label, heads, rows) {
     h("table", {}, h("caption", { class: "visually-hidden" }, label), h("thead", {}, h("tr", {}, head)),
       h("tbody", {}, rows.map(line))));
 }
-
-export const command = (text) => h("div", { class: "command" }, h("code", {}, text), copyButton(text));
 
 /** Sentences, each once. */
 export const notes = (texts, cls = "note") => [...new Set(texts)].map((text) => h("p", { class: cls }, text));

@@ -1,9 +1,9 @@
 // The head of a paper account's page, and its tables.
 
-import { h } from "../dom.js";
+import { card, figure, h } from "../dom.js";
 import { count, duration, number, utc, when } from "../format.js";
 import { gain, money, share, stateClass } from "./market_format.js";
-import { card, figure, marketLink, notes, plainTable } from "./market_parts.js";
+import { marketLink, notes, plainTable } from "./market_parts.js";
 
 const MOST_ALERTS = 20, MOST_FILLS = 50;
 

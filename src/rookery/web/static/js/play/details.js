@@ -85,4 +85,3 @@ function bars(container, rows) {
 const bar = () =>
   h("div", { class: "play-bar" }, h("span"), h("span", { class: "track", "aria-hidden": "true" }, h("i")),
     h("span", { class: "figure" }));
-

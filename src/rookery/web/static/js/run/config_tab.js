@@ -1,7 +1,7 @@
 // The configuration of a run: what was set, what was chosen or measured, and what another run has instead.
 
 import { get } from "../api.js";
-import { h, put } from "../dom.js";
+import { card, h, headed, put, scrolled } from "../dom.js";
 
 /** Fill the tab; returns a function that ends it. */
 export function configTab(panel, { model, address }) {
@@ -9,8 +9,7 @@ export function configTab(panel, { model, address }) {
   const table = h("div", { class: "card" }), changed = h("div", { class: "stack" });
   const chosen = pairs(model.details.chosen);
   put(panel,
-    chosen.length > 0 && h("section", { class: "card" }, h("h2", {}, "Chosen or measured"),
-      settingsTable(chosen, "Chosen or measured")),
+    chosen.length > 0 && card("Chosen or measured", settingsTable(chosen, "Chosen or measured")),
     changed, difference(model, address),
     h("div", { class: "row metric-search" }, h("label", {}, "Search settings", search)), table,
   );
@@ -35,12 +34,12 @@ function changedSettings(changed) {
   const rows = Object.entries(changed).map(([name, [usual, value]]) =>
     [name, text(value ?? null), text(usual ?? null)]);
   if (!rows.length) return null;
-  return h("section", { class: "card" }, h("h2", {}, "Other than the default"),
-    settingsTable(rows, "Other than the default", ["setting", "value", "default"]));
+  const title = "Other than the default";
+  return card(title, settingsTable(rows, title, ["setting", "value", "default"]));
 }
 
 /** [["ppo.gamma", "0.99"], ...]: nested settings by their path, lists as one value. */
-export function pairs(config, prefix = "") {
+function pairs(config, prefix = "") {
   return Object.entries(config ?? {}).flatMap(([name, value]) =>
     (isNested(value) ? pairs(value, `${prefix}${name}.`) : [[prefix + name, text(value)]]));
 }
@@ -54,9 +53,7 @@ function settingsTable(rows, label, heads = ["setting", "value"]) {
   const body = rows.map(([name, ...values]) =>
     h("tr", {}, h("th", { scope: "row", class: "mono" }, name),
       values.map((value) => h("td", { class: "mono value" }, value))));
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
-    h("table", { class: "settings" },
-    h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, body)));
+  return scrolled(label, headed(heads, body, { class: "settings" }));
 }
 
 /** A choice of another run, and the settings in which it differs. */
@@ -78,7 +75,7 @@ function difference(model, address) {
   };
   input.addEventListener("focus", () => offer(list, model), { once: true });
   if (input.value) show();
-  return h("section", { class: "card" }, h("h2", {}, "Compare settings with another run"),
+  return card("Compare settings with another run",
     h("form", { class: "row", onsubmit: show }, h("label", {}, "Run", input), list,
       h("button", {}, "Show differences")), place);
 }

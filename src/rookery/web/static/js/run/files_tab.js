@@ -1,7 +1,7 @@
 // What a run has written: checkpoints, videos, plots and other files.
 
 import { part } from "../api.js";
-import { h, put } from "../dom.js";
+import { card, h, headed, put, scrolled } from "../dom.js";
 import { bytes, count, duration, when } from "../format.js";
 
 const MOST_VIDEOS = 24;
@@ -26,21 +26,21 @@ const fileAddress = (model, path) => `${model.path}/files/${path.split("/").map(
 const pathOf = (file) => file.path;
 
 function checkpointTable(checkpoints) {
-  if (!checkpoints.length) return section("Checkpoints", h("p", { class: "muted" }, "None yet."));
+  if (!checkpoints.length) return card("Checkpoints", h("p", { class: "muted" }, "None yet."));
   const rows = checkpoints.toReversed().map((one) =>
     h("tr", {}, h("td", { class: "number" }, count(one.step)), h("td", {}, when(one.time)),
     h("td", { class: "number" }, bytes(one.bytes)),
     h("td", { class: "number" }, one.seconds == null ? "" : duration(one.seconds)),
     h("td", { class: "mono" }, one.name), h("td", {}, one.kept === false ? "removed since" : "kept")));
   const heads = [["step", "number"], ["when"], ["size", "number"], ["took", "number"], ["folder"], ["state"]];
-  return section("Checkpoints", scrolled("Checkpoints", table(heads, rows)));
+  return card("Checkpoints", scrolled("Checkpoints", headed(heads, rows)));
 }
 
 function videoList(model, videos) {
   if (!videos.length) return null;
   const players = videos.toReversed().slice(0, MOST_VIDEOS).map((video, index) => h("figure", { class: "panel" },
     player(fileAddress(model, pathOf(video)), pathOf(video), index), h("figcaption", {}, pathOf(video))));
-  return section("Videos", h("div", { class: "grid" }, players));
+  return card("Videos", h("div", { class: "grid" }, players));
 }
 
 /** A video, or a moving picture; the first frame of the newest ones is loaded at once. */
@@ -57,7 +57,7 @@ function plotList(model, plots) {
     return h("figure", { class: "panel" }, h("a", { href, target: "_blank", rel: "noopener" }, image),
       h("figcaption", {}, path));
   });
-  return section("Plots", h("div", { class: "grid" }, pictures));
+  return card("Plots", h("div", { class: "grid" }, pictures));
 }
 
 function fileTable(model, files) {
@@ -66,12 +66,5 @@ function fileTable(model, files) {
     h("a", { href: fileAddress(model, pathOf(file)), target: "_blank", rel: "noopener" }, pathOf(file));
   const rows = files.slice(0, 300).map((file) => h("tr", {}, h("td", { class: "mono" }, opened(file)),
     h("td", { class: "number" }, bytes(file.bytes)), h("td", {}, file.time ? when(file.time) : "")));
-  return section("Files", scrolled("Files", table([["file"], ["size", "number"], ["changed"]], rows)));
+  return card("Files", scrolled("Files", headed([["file"], ["size", "number"], ["changed"]], rows)));
 }
-
-const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), children);
-const scrolled = (label, child) =>
-  h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
-const table = (heads, rows) =>
-  h("table", {}, h("thead", {}, h("tr", {}, heads.map(([text, cls]) => h("th", { scope: "col", class: cls }, text)))),
-    h("tbody", {}, rows));

@@ -1,10 +1,9 @@
 // All metrics of a run, grouped by the word before the slash, with a search: runs may have hundreds.
 
-import { h, put } from "../dom.js";
 import { CurvePanel } from "./curve_panel.js";
-import { evaluationTable } from "./evaluation_table.js";
-import { lengthPanel, returnPanel } from "./return_panel.js";
-import { timePanel } from "./time_panel.js";
+import { h, headed, put, scrolled } from "../dom.js";
+import { count, duration, number } from "../format.js";
+import { lengthPanel, returnPanel, timePanel } from "./time_panel.js";
 
 const ORDER = ["episode", "eval", "loss", "info", "time", "system"];
 const TITLES = { episode: "Episodes", eval: "Evaluations", loss: "Losses", info: "Infos of the env",
@@ -33,13 +32,13 @@ export function metricsTab(panel, { model, board, known, bar, address }) {
 }
 
 /** Names that contain every word of the search, in any order. */
-export function matching(names, search) {
+function matching(names, search) {
   const words = search.toLowerCase().split(/[\s,]+/).filter(Boolean);
   return names.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
 }
 
 /** [[prefix, names], ...] in the order people look for them; metrics without a prefix come last. */
-export function groups(names) {
+function groups(names) {
   const by = new Map();
   for (const name of names) {
     const prefix = name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
@@ -51,10 +50,7 @@ export function groups(names) {
 
 function section(group, names, { board, model, known }) {
   const grid = h("div", { class: "grid" }), title = TITLES[group] ?? group;
-  for (const panel of panelsOf(group, names, known)) {
-    grid.append(panel.element);
-    board.add(panel);
-  }
+  board.show(grid, panelsOf(group, names, known));
   const table = group === "eval" && model.details.evaluations?.length ? evaluationTable(model.details.evaluations)
     : null;
   return h("details", { class: "metric-group", open: true },
@@ -72,3 +68,25 @@ function panelOf(name, known) {
   if (name === "episode/length") return lengthPanel(known, 180);
   return new CurvePanel({ title: name, names: [name], height: 180 });
 }
+
+// Evaluations as a table, the last first.
+
+const MOST = 200;
+const HEADS = ["step", "return", "95 % interval", "length", "episodes", "took"];
+
+function evaluationTable(evaluations) {
+  const rows = evaluations.toReversed().slice(0, MOST).map(evaluationRow);
+  return scrolled("Evaluations", headed([...HEADS.map((text) => [text, "number"]), null], rows), "scroll card");
+}
+
+function evaluationRow(one) {
+  const figures = [
+    count(one.step), number(one["eval/return"]), interval(one), number(one["eval/length"]), count(one["eval/episodes"]),
+    duration(one["eval/seconds"]),
+  ];
+  return h("tr", {}, figures.map((text) => h("td", { class: "number" }, text)),
+    h("td", {}, one["eval/best"] ? "best so far" : ""));
+}
+
+const interval = (one) =>
+  (one["eval/return_low"] == null ? "–" : `${number(one["eval/return_low"])} to ${number(one["eval/return_high"])}`);

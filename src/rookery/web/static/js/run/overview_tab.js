@@ -1,11 +1,9 @@
 // The first look at a run: is it learning, where does its time go, what was said, what to type next.
 
 import { part } from "../api.js";
-import { copyButton, h, link, put } from "../dom.js";
+import { card, command, h, headed, link, put, scrolled } from "../dom.js";
 import { count, when } from "../format.js";
-import { phaseTable } from "./phase_table.js";
-import { LENGTH_METRICS, lengthPanel, RETURN_METRICS, returnPanel } from "./return_panel.js";
-import { TIME_METRICS, timePanel } from "./time_panel.js";
+import { LENGTH_METRICS, lengthPanel, RETURN_METRICS, returnPanel, TIME_METRICS, timePanel } from "./time_panel.js";
 
 /** What its charts show, as far as the run has it. */
 export const OVERVIEW_METRICS = [...RETURN_METRICS, ...LENGTH_METRICS, ...TIME_METRICS];
@@ -18,7 +16,7 @@ export function overviewTab(panel, { model, board, known, bar }) {
   const panels = [returnPanel(known, 280)];
   if (known.has("episode/length")) panels.push(lengthPanel(known, 200));
   if (known.has("time/env")) panels.push(timePanel(known, 200));
-  for (const one of panels) { charts.append(one.element); board.add(one); }
+  board.show(charts, panels);
   const draw = () => { put(notes, ...noteList(model.details)); put(more, ...rest(model.details)); };
   draw();
   model.on("details", draw);
@@ -37,9 +35,9 @@ function leagueLink({ league, row }) {
 /** What to type next, each with a button that copies it. */
 function commands(lines) {
   if (!lines.length) return null;
-  const rows = lines.map(({ what, command }) => h("div", {}, h("span", { class: "muted small" }, what),
-    h("div", { class: "command" }, h("code", {}, command), copyButton(command))));
-  return h("section", { class: "card" }, h("h2", {}, "What to type next"), rows);
+  const rows = lines.map(({ what, command: line }) =>
+    h("div", {}, h("span", { class: "muted small" }, what), command(line)));
+  return card("What to type next", rows);
 }
 
 const SHOWN = 30;  // notes, until somebody wants all
@@ -63,4 +61,34 @@ function line(note, cls) {
   const at = note.step != null
     && h("span", { class: "muted small", title: when(note.time) }, ` at step ${count(note.step)}`);
   return h("div", { class: cls }, h("span", { class: "note-text" }, note.text), at);
+}
+
+// The phases of a run with a curriculum: which there are, when each began, which one is on.
+
+/** A card with the phases, or null for a run without any. */
+function phaseTable({ phases = [], notes = [], progress = {} }) {
+  if (!phases.length) return null;
+  const rows = phases.map((phase, index) => phaseRow(phase, index + 1, notes, progress.phase ?? 1));
+  return card("Phases", scrolled("Phases", headed(["phase", "from step", "ends after", "options"], rows)));
+}
+
+function phaseRow(phase, number, notes, current) {
+  const began = notes.find((note) => note.phase === number)?.step ?? (number === 1 ? 0 : null);
+  return h("tr", { class: number === current && "current", "aria-current": number === current && "step" },
+    h("th", { scope: "row" }, phase.name ?? `phase ${number}`,
+      number === current && h("span", { class: "tag" }, "now")),
+    h("td", { class: "number" }, began === null ? "–" : count(began)), h("td", {}, endOf(phase)),
+    h("td", { class: "mono" }, optionsOf(phase)));
+}
+
+function endOf({ episodes, steps, until }) {
+  const ends = [episodes && `${count(episodes)} episodes`, steps && `${count(steps)} steps`,
+    until && `until ${JSON.stringify(until)}`];
+  return ends.filter(Boolean).join(", ") || "the end of the run";
+}
+
+function optionsOf({ options = {}, opponents = [] }) {
+  const names = opponents.map((one) => one.name ?? one.opponent ?? JSON.stringify(one));
+  return [...Object.entries(options).map(([name, value]) => `${name}=${value}`),
+    ...names.map((name) => `against ${name}`)].join(", ");
 }

@@ -1,10 +1,9 @@
 // The head of a run's page: what it is, how far it is, how fast, and what limits it.
 
-import { addressOf } from "../address_state.js";
-import { h, link, put } from "../dom.js";
+import { addressOf, isShown } from "../address_state.js";
+import { post } from "../api.js";
+import { figure, h, link, put } from "../dom.js";
 import { count, duration, number, percent, short, when } from "../format.js";
-import { isShown } from "../page_address.js";
-import { controls } from "./run_controls.js";
 import { bottleneck, isActive } from "./run_model.js";
 
 /** Draws the head into an element; `draw()` draws it again. */
@@ -60,16 +59,77 @@ function progress(row) {
 }
 
 function figures({ row, details }) {
-  const left = isActive(row) && row.eta_seconds != null ? [box(duration(row.eta_seconds), "left")] : [];
+  const left = isActive(row) && row.eta_seconds != null ? [figure(duration(row.eta_seconds), "left")] : [];
   const total = row.total_steps ? `of ${short(row.total_steps)} steps` : "steps";
   return [
-    box(count(row.steps), row.share == null ? total : `${total}, ${percent(Math.min(1, row.share))}`),
-    box(row.steps_per_second == null ? "–" : `${short(row.steps_per_second)}/s`, "steps a second"),
-    box(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"),
-    box(number(row.last_eval), "last evaluation"),
-    box(number(row.best_eval), "best evaluation"), box(count(row.episodes), "episodes"),
-    box(duration(row.seconds), "elapsed"), ...left,
+    figure(count(row.steps), row.share == null ? total : `${total}, ${percent(Math.min(1, row.share))}`),
+    figure(row.steps_per_second == null ? "–" : `${short(row.steps_per_second)}/s`, "steps a second"),
+    figure(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"),
+    figure(number(row.last_eval), "last evaluation"),
+    figure(number(row.best_eval), "best evaluation"), figure(count(row.episodes), "episodes"),
+    figure(duration(row.seconds), "elapsed"), ...left,
   ];
 }
 
-const box = (value, text) => h("div", { class: "number-box" }, h("b", {}, value), h("span", {}, text));
+
+// Buttons that change a run: only where the dashboard was started with --allow-control.
+
+/** The buttons for a run, or null if nothing may be changed. */
+function controls(model, session) {
+  if (!session.allow_control) return null;
+  const said = h("span", { role: "status", class: "muted" }), place = h("div", { class: "row" });
+  const element = h("div", { class: "row controls" }, place, said);
+  const act = async (word, body, done) => {
+    said.textContent = "…";
+    try {
+      const answer = await post(`${model.path}/${word}`, body);
+      said.textContent = done;
+      if ("tags" in answer) Object.assign(model.row, answer);
+      model.tell("row");
+    } catch (error) {
+      said.textContent = error.message;
+    }
+    model.refreshSoon(0);
+  };
+  const draw = () => put(place, ...buttons(model, act));
+  let before = "";
+  model.on("row", () => {
+    const now = JSON.stringify([model.row.state, model.row.hidden, model.row.tags]);
+    if (now !== before && !place.contains(document.activeElement)) draw();
+    before = now;
+  });
+  draw();
+  return element;
+}
+
+function buttons(model, act) {
+  const { row } = model, active = isActive(row);
+  const button = (text, ...rest) => h("button", { type: "button", onclick: () => act(...rest) }, text);
+  return [
+    active ? stopButton(act) : button("Resume", "resume", {}, "It is being resumed."),
+    button(row.hidden ? "Show in the table" : "Hide from the table", "hide", { hidden: !row.hidden }, "Done."),
+    tagForm(row, act),
+  ];
+}
+
+/** Asks once more: a stop is easily clicked by mistake. */
+function stopButton(act) {
+  let sure = false;
+  const button = h("button", { type: "button", onclick: click, onblur: () => ask(false) }, "Stop");
+  function ask(now) { sure = now; button.textContent = now ? "Stop it now?" : "Stop"; }
+  function click() {
+    if (sure) act("stop", {}, "It will stop after a checkpoint.");
+    ask(!sure);
+  }
+  return button;
+}
+
+function tagForm(row, act) {
+  const input = h("input",
+    { name: "tags", value: (row.tags ?? []).join(", "), placeholder: "baseline, paper", size: 18 });
+  const save = (event) => {
+    event.preventDefault();
+    act("tags", { tags: input.value.split(",").map((tag) => tag.trim()).filter(Boolean) }, "Tags are saved.");
+  };
+  return h("form", { class: "row", onsubmit: save }, h("label", {}, "Tags ", input), h("button", {}, "Save tags"));
+}

@@ -1,9 +1,8 @@
 // The columns of the table of runs.
 
-import { spark } from "../spark.js";
-import { h, link } from "../dom.js";
+import { get, idList, runPath } from "../api.js";
+import { h, link, svg } from "../dom.js";
 import { count, duration, moment, number, percent, short, when } from "../format.js";
-import { runPath } from "../run_id.js";
 
 /** Which columns are shown where nobody has chosen, by the width of the page. */
 export function usualColumns(width) {
@@ -83,4 +82,69 @@ function stepsCell(row) {
   const bar = row.share === null
     || h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * done}%` } }));
   return h("div", { class: "steps" }, h("span", {}, text), bar !== true && bar);
+}
+
+// A small curve for a table.
+
+/** A small curve of a few values for a table; `label` says what it shows, if nothing beside it does. */
+function spark(values, { width = 96, height = 22, label = null } = {}) {
+  const known = values.filter((value) => value !== null && Number.isFinite(value));
+  const low = Math.min(...known), span = Math.max(...known) - low || 1;
+  const x = (i) => (2 + (i / (known.length - 1)) * (width - 5)).toFixed(1);
+  const y = (value) => (height - 3 - ((value - low) / span) * (height - 6)).toFixed(1);
+  const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
+  const image = svg("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, ...named });
+  if (known.length < 2) return image;
+  image.append(svg("polyline", { points: known.map((value, i) => `${x(i)},${y(value)}`).join(" ") }));
+  image.append(svg("circle", { cx: x(known.length - 1), cy: y(known.at(-1)), r: 1.8 }));
+  return image;
+}
+
+// Small curves of the runs in sight: asked for together, and again now and then while a run goes on.
+
+const MOST = 100; // in one question
+const WAIT_MS = 60; // so that all rows that a scroll brings into sight are in one question
+const FRESH_MS = 5000;
+
+/** `came()` is called when curves have come. Returns {version(row), values(row), end()}. */
+export function sparks(came) {
+  const known = new Map(), wanted = new Set(), abort = new AbortController();
+  let timer = 0;
+
+  /** A number that changes with the curve; to ask for it is to want the curve. */
+  function version(row) {
+    const found = known.get(row.id);
+    const isOld = found && found.steps !== row.steps && performance.now() - found.time > FRESH_MS;
+    if (!found || isOld) want(row);
+    return found?.version ?? 0;
+  }
+
+  function want(row) {
+    const found = known.get(row.id);
+    known.set(row.id, { version: found?.version ?? 0, values: found?.values ?? [], steps: row.steps,
+      time: performance.now() });
+    wanted.add(row.id);
+    timer ||= setTimeout(ask, WAIT_MS);
+  }
+
+  async function ask() {
+    const ids = [...wanted].slice(0, MOST);
+    for (const id of ids) wanted.delete(id);
+    timer = wanted.size ? setTimeout(ask, WAIT_MS) : 0;
+    try {
+      const found = await get("/api/sparks", { ids: idList(ids) }, abort.signal);
+      for (const [id, values] of Object.entries(found)) keep(id, values);
+      came();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      for (const id of ids) known.delete(id); // asked again with the next news
+    }
+  }
+
+  function keep(id, values) {
+    const found = known.get(id);
+    if (found) Object.assign(found, { values, version: found.version + 1 });
+  }
+
+  return { version, values: (row) => known.get(row.id)?.values ?? [], end() { clearTimeout(timer); abort.abort(); } };
 }

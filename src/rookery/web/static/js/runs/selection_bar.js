@@ -1,10 +1,9 @@
 // Below the table while runs are selected: compare them, select their other seeds, tag or hide them.
 
-import { post } from "../api.js";
+import { post, runPath } from "../api.js";
 import { h, link, put } from "../dom.js";
 import { count } from "../format.js";
 import { menu } from "../menu.js";
-import { runPath } from "../run_id.js";
 import { addressOf } from "../address_state.js";
 
 /**

@@ -1,8 +1,7 @@
 // A plot of dots and lines on a canvas, for tens of thousands of trials.
 
 import { h } from "../dom.js";
-import { scale } from "./axis_scale.js";
-import { drawDots } from "./dots.js";
+import { number, short } from "../format.js";
 
 const LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 26, NEAR = 14; // pixels
 
@@ -159,3 +158,111 @@ const DRAW = {
     }
   },
 };
+
+// Tens of thousands of dots, as pixels of one image: as shapes they would take ten times as long.
+
+const EDGE = 4; // pixels beyond the area in which a dot at its border is still seen
+
+/** Few dots are large ones. */
+const dotSize = (count) => (count > 5000 ? 2 : count > 1000 ? 3.5 : count > 200 ? 4.5 : 6);
+
+/** A square at x[i], y[i] for each i of `places`, later ones over earlier ones; `colour` is CSS, or a function of i. */
+function drawDots(pen, { places, x, y, colour, size = dotSize(places.length) }, at) {
+  const { area } = at, ratio = pen.getTransform().a, side = Math.max(1, Math.round(size * ratio));
+  const width = Math.ceil((area.width + 2 * EDGE) * ratio), height = Math.ceil((area.height + 2 * EDGE) * ratio);
+  const image = new ImageData(width, height), pixels = new Uint32Array(image.data.buffer);
+  const one = typeof colour === "string" ? pixelOf(colour) : null;
+  const place = (pixel, begin) => Math.round((pixel - begin + EDGE) * ratio - side / 2); // NaN of an unknown value
+  for (const i of places) {
+    const left = place(at.x(x[i]), area.x), top = place(at.y(y[i]), area.y), pixel = one ?? pixelOf(colour(i));
+    const right = Math.min(width, left + side), bottom = Math.min(height, top + side), first = Math.max(0, left);
+    for (let row = Math.max(0, top); row < bottom; row += 1) {
+      for (let k = first; k < right; k += 1) pixels[row * width + k] = pixel;
+    }
+  }
+  pen.drawImage(canvasOf(image), area.x - EDGE, area.y - EDGE, width / ratio, height / ratio);
+}
+
+function canvasOf(image) {
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+const pixelOfColour = new Map();
+
+/** A colour as a pixel of an image. */
+function pixelOf(colour) {
+  if (!pixelOfColour.has(colour)) {
+    const pen = new OffscreenCanvas(1, 1).getContext("2d");
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    pixelOfColour.set(colour, new Uint32Array(pen.getImageData(0, 0, 1, 1).data.buffer)[0]);
+  }
+  return pixelOfColour.get(colour);
+}
+
+// Where values are along an axis: numbers, numbers on a logarithmic scale, or choices.
+
+/**
+ * A scale from values to 0..1, with its marks: scale({low, high, log, choices, text}) gives {place(value),
+ * value(place), marks: [[value, text]], text(value)}. The value of a choice is its place in the list of choices.
+ */
+export function scale({ low, high, log = false, choices = null, text = short }) {
+  if (choices) return choiceScale(choices);
+  if (!(Number.isFinite(low) && Number.isFinite(high))) [low, high] = [0, 1];
+  if (log && low > 0) return logScale(low, high);
+  const room = low === high ? (Math.abs(low) || 1) * 0.05 : 0, from = low - room, span = high + room - from;
+  return {
+    place: (value) => (value - from) / span, value: (at) => from + at * span, text: number,
+    marks: steps(from, from + span).map((value) => [value, text(value)]),
+  };
+}
+
+function choiceScale(choices) {
+  const size = choices.length, text = (place) => choiceText(choices[place]);
+  const marks = choices.map((_, i) => [i, text(i)]);
+  return { place: (value) => (value + 0.5) / size, value: (at) => at * size - 0.5, marks, text, choices };
+}
+
+function choiceText(choice) {
+  if (choice === null) return "none";
+  return typeof choice === "object" ? JSON.stringify(choice) : String(choice);
+}
+
+function logScale(low, high) {
+  const from = Math.log10(low), span = Math.log10(high) - from || 1, marks = [];
+  const every = Math.max(1, Math.ceil(span / 5)), end = from + span + 1e-9;
+  for (let power = Math.ceil(from - 1e-9); power <= end; power += every) {
+    marks.push([10 ** power, power < -2 ? `1e${power}` : short(10 ** power)]);
+  }
+  if (marks.length < 2) for (const value of steps(low, high)) if (value > 0) marks.push([value, short(value)]);
+  const place = (value) => (Math.log10(value) - from) / span;
+  return { place, value: (at) => 10 ** (from + at * span), marks, text: number };
+}
+
+/** Round numbers between two values, about six. */
+function steps(low, high) {
+  const rough = (high - low) / 6, power = 10 ** Math.floor(Math.log10(rough)), found = [];
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough - power * 1e-9);
+  const last = high + step * 1e-9;
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= last; k += 1) found.push(Number((k * step).toPrecision(12)));
+  return found;
+}
+
+/** The smallest and largest of the known values at these places. */
+export function extent(column, places) {
+  let low = Infinity, high = -Infinity;
+  for (const i of places) {
+    const value = column[i]; // neither of an unknown one, NaN
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+}
+
+/** With some room at both ends. */
+export function roomy([low, high], share = 0.04) {
+  const room = (high - low) * share;
+  return { low: low - room, high: high + room };
+}

@@ -1,7 +1,7 @@
 // What plots of dots show: value against time with the best so far, slices, the Pareto front, intermediate values.
 
 import { duration, number } from "../format.js";
-import { extent, roomy } from "./axis_scale.js";
+import { extent, roomy } from "./dot_plot.js";
 import { ofState } from "./trial_store.js";
 
 /** What a dot tells. */

@@ -3,8 +3,7 @@
 
 import { h } from "../dom.js";
 import { count } from "../format.js";
-import { extent, scale } from "./axis_scale.js";
-import { css, penFor } from "./dot_plot.js";
+import { css, extent, penFor, scale } from "./dot_plot.js";
 
 const MOST = 2000, BEST = 200, TOP = 34, BOTTOM = 14, SIDE = 46, GRAB = 18;
 

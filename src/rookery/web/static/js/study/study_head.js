@@ -1,8 +1,8 @@
 // The upper part of a study's page: how it goes, what it found.
 
-import { copyButton, h, link, put } from "../dom.js";
+import { command, figure, h, link, put } from "../dom.js";
 import { count, duration, number, percent, when } from "../format.js";
-import { runPath } from "../run_id.js";
+import { runPath } from "../api.js";
 
 const ORDER = ["finished", "pruned", "failed", "running", "waiting"];
 
@@ -38,8 +38,6 @@ function figures(study, isRunning) {
     study.saved_seconds >= 1 && figure(duration(study.saved_seconds), "saved by pruning"),
   ];
 }
-
-const figure = (value, label) => h("div", { class: "number-box" }, h("b", {}, value), h("span", {}, label));
 
 function bar({ counts, n_trials: wanted, trials }) {
   const total = Math.max(wanted ?? 0, trials, 1), ended = counts.finished + counts.pruned + counts.failed;
@@ -98,8 +96,6 @@ function settingsTable(settings) {
   return h("div", { class: "scroll settings" },
     h("table", {}, h("caption", { class: "visually-hidden" }, "Settings"), h("tbody", {}, rows)));
 }
-
-const command = (text) => h("div", { class: "command" }, h("code", {}, text), copyButton(text));
 
 /** Shares of the parameters as bars. */
 export function showImportances(container, { trials, shares }) {

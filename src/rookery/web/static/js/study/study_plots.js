@@ -5,7 +5,7 @@ import { number } from "../format.js";
 import { dotPlot } from "./dot_plot.js";
 import { curveLayers, paretoLayers, sliceLayers } from "./history_plot.js";
 import { parallelPlot } from "./parallel_plot.js";
-import { onceVisible } from "./polling.js";
+import { onceVisible } from "../stream.js";
 
 const MOST_SLICES = 12;
 

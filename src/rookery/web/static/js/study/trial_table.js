@@ -1,10 +1,10 @@
 // The trials as a table: sorted, filtered by state and number, each with links to its runs.
 
-import { h, put } from "../dom.js";
+import { get, runPath } from "../api.js";
+import { h, link, put } from "../dom.js";
+import { scale } from "./dot_plot.js";
 import { count, duration, number } from "../format.js";
 import { dataTable } from "../table.js";
-import { scale } from "./axis_scale.js";
-import { trialDetails } from "./trial_details.js";
 
 const whenIdle = globalThis.requestIdleCallback ?? setTimeout; // Safari has no such callback
 const MOST_PARAMS = 24, STATES = ["all", "finished", "running", "pruned", "failed", "waiting"];
@@ -117,4 +117,56 @@ function paramColumn({ name, choices }, now) {
     key: `param ${name}`, title: name.split(".").at(-1), hint: name, width: 9, number: !choices, value,
     cell: (i) => (Number.isNaN(value(i)) ? "" : text(value(i))),
   };
+}
+
+// What is asked for only of the trials in sight: their runs, or why there are none.
+
+const WAIT_MS = 120, AT_ONCE = 100;
+
+/** Details of trials by their numbers; `redraw` is called when some have come. Running trials are asked for again. */
+function trialDetails(path, signal, redraw) {
+  const found = new Map(), asked = new Set();
+  let timer = 0;
+
+  function want(number) {
+    if (found.has(number)) return;
+    asked.add(number);
+    timer ||= setTimeout(ask, WAIT_MS);
+  }
+
+  async function ask() {
+    timer = 0;
+    const numbers = [...asked].slice(-AT_ONCE);
+    asked.clear();
+    try {
+      const { trials } = await get(`${path}/trials/details`, { numbers: numbers.join(",") }, signal);
+      for (const number of numbers) found.set(number, trials[number] ?? { parts: [] });
+    } catch {
+      return; // the next look at these rows asks again
+    }
+    redraw();
+  }
+
+  const isOpen = (store, number) => ["running", "waiting"].includes(store.states[store.state[store.placeOf(number)]]);
+
+  return {
+    /** Tells whether the cell of a trial has changed. */
+    stamp(number) { want(number); return found.get(number) ?? "unknown"; },
+    cell: (number) => runLinks(found.get(number)),
+    forget(store) {
+      for (const [number, one] of found) if (isOpen(store, number) || one.runs) found.delete(number);
+    },
+    end() { clearTimeout(timer); },
+  };
+}
+
+/** Links to the runs of a trial, or why there are none. */
+function runLinks(one) {
+  if (!one) return "";
+  const ended = one.parts.filter(({ run }) => run).map(({ name, run }) => [name, run]);
+  const running = (one.runs ?? []).map((run) => [run.split("-").slice(-2).join("-"), run]);
+  const links = [...ended, ...running].map(([name, run]) => [link(runPath("/runs", run), {}, name), " "]);
+  if (links.length) return h("span", { title: one.reason }, links);
+  const none = one.parts.length ? "deleted" : "–";
+  return h("span", { title: one.reason, class: "muted" }, one.reason ?? none);
 }

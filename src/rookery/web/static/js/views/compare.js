@@ -1,15 +1,11 @@
 // The curves of several runs, one over the other. What is chosen is in the address.
 
 import { addressState } from "../address_state.js";
-import { get } from "../api.js";
+import { get, idList, runPath } from "../api.js";
 import { compareChart } from "../compare/compare_chart.js";
-import { compareControls } from "../compare/compare_controls.js";
-import { compareLegend } from "../compare/compare_legend.js";
-import { compareSettings } from "../compare/compare_settings.js";
-import { runPicker } from "../compare/run_picker.js";
+import { compareControls, compareLegend, compareSettings, runPicker } from "../compare/compare_legend.js";
 import { h, put } from "../dom.js";
 import { count } from "../format.js";
-import { idList, runPath } from "../run_id.js";
 import { liveRows } from "../runs/live_rows.js";
 
 const DEFAULTS = { run: [], metric: "", x: "steps", smoothing: 0, bands: "none" };

@@ -3,12 +3,10 @@
 import { addressState } from "../address_state.js";
 import { get, part } from "../api.js";
 import { h, put } from "../dom.js";
-import { showHead, showTournament } from "../league/league_head.js";
+import { showHead, showTournament, tournamentPlayers, trainingPlayers, winMatrix } from "../league/player_tables.js";
 import { matchTable } from "../league/match_table.js";
-import { tournamentPlayers, trainingPlayers } from "../league/player_tables.js";
 import { agentRatings, ratingCurves } from "../league/rating_charts.js";
-import { winMatrix } from "../league/win_matrix.js";
-import { poll } from "../study/polling.js";
+import { poll } from "../stream.js";
 
 const PLAYING_MS = 1500, QUIET_MS = 4000;
 

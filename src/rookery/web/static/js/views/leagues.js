@@ -1,35 +1,12 @@
 // All leagues in the folders that are shown.
 
-import { get, part } from "../api.js";
-import { copyButton, h, link, put } from "../dom.js";
+import { part } from "../api.js";
+import { command, h, link } from "../dom.js";
 import { count, moment, number } from "../format.js";
-import { poll } from "../study/polling.js";
-import { dataTable } from "../table.js";
+import { listing } from "../listing.js";
 
-export async function show(container, { signal }) {
-  document.title = "Leagues · rookery";
-  const box = h("div");
-  put(container, h("h1", {}, "Leagues"), box);
-  let table = null;
-
-  async function refresh() {
-    const { leagues } = await get("/api/leagues", {}, signal);
-    if (!leagues.length) {
-      table?.destroy();
-      table = null;
-      put(box, nothing());
-      return 3000;
-    }
-    if (!table) put(box);
-    const sort = { key: "updated", descending: true };
-    table ??= dataTable(box, { caption: "Leagues", columns: COLUMNS, key: (row) => row.id, sort, rowHeight: 44 });
-    table.update(leagues);
-    return leagues.some((row) => row.state === "running") ? 2000 : 5000;
-  }
-
-  const wait = await refresh(), end = poll(signal, refresh, wait);
-  return () => { end(); table?.destroy(); };
-}
+export const show = (container, { signal }) =>
+  listing(container, signal, { title: "Leagues", path: "/api/leagues", key: "leagues", columns: COLUMNS, nothing });
 
 const address = (row) => `/leagues/${part(row.place)}/${part(row.name)}`;
 const rating = ({ learner }) => (learner ? `${number(learner.mu)} ± ${number(learner.sigma)}` : "–");
@@ -61,9 +38,9 @@ const COLUMNS = [
 ];
 
 function nothing() {
-  const line = (text) => h("div", { class: "command" }, h("code", {}, text), copyButton(text));
   return h("div", { class: "empty" }, h("h2", {}, "No league yet"),
-    h("p", {}, "A run that plays against its past agents has one:"), line("rookery train hockey --opponents archive"),
+    h("p", {}, "A run that plays against its past agents has one:"),
+    command("rookery train hockey --opponents archive"),
     h("p", {}, "A tournament between the checkpoints of any run of a game for two makes one too:"),
-    line("rookery league RUN --games 50 --with weak,strong"));
+    command("rookery league RUN --games 50 --with weak,strong"));
 }

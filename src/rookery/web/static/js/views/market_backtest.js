@@ -2,13 +2,11 @@
 
 import { addressState } from "../address_state.js";
 import { get, part } from "../api.js";
-import { h, link, put } from "../dom.js";
-import { AccountBoard, accountPanels } from "../markets/account_board.js";
-import { assetTable, figureTable, periodTable, reportHead } from "../markets/backtest_tables.js";
-import { foldChart, foldTable } from "../markets/fold_views.js";
-import { card, notes } from "../markets/market_parts.js";
-import { zoomBar } from "../run/zoom_bar.js";
-import { poll } from "../study/polling.js";
+import { card, h, put } from "../dom.js";
+import { accountBoard, accountPanels } from "../markets/account_board.js";
+import { assetTable, figureTable, foldChart, foldTable, periodTable, reportHead } from "../markets/backtest_tables.js";
+import { notes } from "../markets/market_parts.js";
+import { poll } from "../stream.js";
 
 const AGAIN_MS = 4000;
 
@@ -60,14 +58,7 @@ function layout(container, report, whole, version) {
 function boardOf(place, path, account, report) {
   put(place);
   if (!report.accounts.includes(account)) return null;
-  const board = new AccountBoard(path, { onChange: (one) => one.bar?.draw() }), grid = h("div", { class: "grid" });
-  board.bar = zoomBar(board);
-  place.append(board.bar.element, grid);
-  for (const panel of accountPanels(account, ["agent", "hold", "equal_weight"], report.symbols)) {
-    grid.append(panel.element);
-    board.add(panel);
-  }
-  return board;
+  return accountBoard(place, path, accountPanels(account, ["agent", "hold", "equal_weight"], report.symbols));
 }
 
 /** Which account the charts show. */
@@ -77,6 +68,3 @@ function accountPicker(report, whole, chosen, pick) {
     report.accounts.map((account) => h("option", { value: account, selected: account === chosen }, title(account))));
   return h("label", { class: "account-picker" }, "Charts of", select);
 }
-
-/** A link to the page of a run in the same folder. */
-export const runLink = (place, name) => link(`/runs/${part(place)}/${part(name)}`, {}, name);

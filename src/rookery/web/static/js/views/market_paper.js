@@ -3,12 +3,11 @@
 import { get, part } from "../api.js";
 import { colour } from "../chart.js";
 import { h, put } from "../dom.js";
-import { AccountBoard, accountPanels, worthPanel } from "../markets/account_board.js";
+import { accountBoard, accountPanels, worthPanel } from "../markets/account_board.js";
 import { alertList, fillTable, gapTable, paperHead, positionTable, stopTable } from "../markets/paper_views.js";
 import { share } from "../markets/market_format.js";
 import { notes } from "../markets/market_parts.js";
-import { zoomBar } from "../run/zoom_bar.js";
-import { poll } from "../study/polling.js";
+import { poll } from "../stream.js";
 
 const RUNNING_MS = 400, QUIET_MS = 2000;
 const SHADOW = { colour: colour(3), width: 2 };
@@ -51,13 +50,11 @@ export async function show(container, { params: { place, name }, query, signal }
 function boardOf(place, path, account, paper) {
   put(place);
   if (!paper.bars) return null;
-  const board = new AccountBoard(path, { onChange: (one) => one.bar?.draw() }), grid = h("div", { class: "grid" });
-  board.bar = zoomBar(board);
-  put(place, h("div", { class: "board" }, board.bar.element, grid));
+  const box = h("div", { class: "board" });
+  put(place, box);
   const panels = accountPanels(account, ["agent", "prices"], paper.symbols);
   if (paper.shadow) panels.splice(0, 2, ...beside());
-  for (const panel of panels) { grid.append(panel.element); board.add(panel); }
-  return board;
+  return accountBoard(box, path, panels);
 }
 
 function beside() {

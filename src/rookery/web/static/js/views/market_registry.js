@@ -2,15 +2,14 @@
 
 import { addressState } from "../address_state.js";
 import { get, part } from "../api.js";
-import { h, put } from "../dom.js";
+import { card, command, h, put } from "../dom.js";
 import { AccountBoard, worthPanel } from "../markets/account_board.js";
-import { auditLog } from "../markets/audit_log.js";
+import { aliasCards, auditLog, gateView, versionTable } from "../markets/registry_views.js";
 import { share } from "../markets/market_format.js";
-import { card, command, marketLink } from "../markets/market_parts.js";
-import { aliasCards, gateView, versionTable } from "../markets/registry_views.js";
+import { marketLink } from "../markets/market_parts.js";
 import { colour } from "../chart.js";
-import { zoomBar } from "../run/zoom_bar.js";
-import { poll } from "../study/polling.js";
+import { zoomBar } from "../run/curve_panel.js";
+import { poll } from "../stream.js";
 
 const AGAIN_MS = 2000;
 const LOOKS = {
@@ -67,7 +66,7 @@ function comparison(box, path, registry, number, pick) {
   board.bar = zoomBar(board);
   const panels = comparedPanels(version);
   put(box, gateView(version, decided, pick), panels.length > 0 && h("div", {}, board.bar.element, grid));
-  for (const panel of panels) { grid.append(panel.element); board.add(panel); }
+  board.show(grid, panels);
   return board;
 }
 

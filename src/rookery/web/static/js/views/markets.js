@@ -1,12 +1,12 @@
 // What there is of markets in the folders that are shown: backtests, registries, paper accounts.
 
 import { get } from "../api.js";
-import { h, put } from "../dom.js";
+import { command, h, put } from "../dom.js";
 import { count, moment as lately, utc } from "../format.js";
 import { gain, money, ratio, share, stateClass } from "../markets/market_format.js";
-import { command, marketLink } from "../markets/market_parts.js";
+import { marketLink } from "../markets/market_parts.js";
 import { moment } from "../markets/registry_views.js";
-import { poll } from "../study/polling.js";
+import { poll } from "../stream.js";
 import { dataTable } from "../table.js";
 
 export async function show(container, { signal }) {

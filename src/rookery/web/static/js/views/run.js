@@ -5,11 +5,10 @@ import { get } from "../api.js";
 import { h, put } from "../dom.js";
 import { tabs } from "../tabs.js";
 import { CurveBoard } from "../run/curve_board.js";
-import { AXES } from "../run/curve_panel.js";
+import { AXES, zoomBar } from "../run/curve_panel.js";
 import { OVERVIEW_METRICS, overviewTab } from "../run/overview_tab.js";
 import { runHeader } from "../run/run_header.js";
 import { RunModel } from "../run/run_model.js";
-import { zoomBar } from "../run/zoom_bar.js";
 
 const LATER_MS = 2000;
 // All but the first are loaded when they are opened: a browser loads six files at a time, and curves wait for them.

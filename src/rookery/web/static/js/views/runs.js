@@ -1,17 +1,13 @@
 // The table of all runs, which updates by itself.
 
 import { addressState } from "../address_state.js";
-import { get } from "../api.js";
-import { h, put } from "../dom.js";
+import { get, runPath } from "../api.js";
+import { command, h, link, put } from "../dom.js";
 import { count } from "../format.js";
 import { liveRows } from "../runs/live_rows.js";
-import { noRuns } from "../runs/no_runs.js";
-import { runColumns, stateOf, usualColumns } from "../runs/run_columns.js";
-import { filtered, isFiltered, NO_FILTERS } from "../runs/run_filters.js";
-import { runToolbar } from "../runs/run_toolbar.js";
+import { runColumns, sparks, stateOf, usualColumns } from "../runs/run_columns.js";
+import { filtered, isFiltered, NO_FILTERS, runToolbar } from "../runs/run_toolbar.js";
 import { selectionBar } from "../runs/selection_bar.js";
-import { sparks } from "../runs/sparks.js";
-import { stuckNote } from "../runs/stuck_note.js";
 import { dataTable } from "../table.js";
 
 const DEFAULTS = { ...NO_FILTERS, sort: "created", descending: true, column: [], run: [] };
@@ -99,3 +95,50 @@ export async function show(container, { signal }) {
     table.destroy();
   };
 }
+
+// What is shown where there is no run yet.
+
+const START = [
+  ["A first run, a few seconds long:", "rookery train CartPole-v1"],
+  ["Five seeds of it, to compare:", "rookery train CartPole-v1 --seeds 5"],
+];
+
+/** What to type, and where the dashboard looks. */
+function noRuns() {
+  const folders = h("p", { class: "small" });
+  get("/api/health").then((health) => {
+    const looks = `The dashboard looks in: ${health.folders.join(", ")}.`;
+    folders.textContent = `${looks} Other folders: rookery dashboard --runs-dir FOLDER.`;
+  }, () => {});
+  const commands = START.map(([what, line]) => h("div", {}, h("p", { class: "small what" }, what), command(line)));
+  return h("div", { class: "empty no-runs" }, h("h2", {}, "No runs yet"),
+    h("p", {}, "Start one in a terminal. It appears here by itself."), commands, folders);
+}
+
+// Above the table: which folders do not answer, which running runs do not get on, and why.
+
+const MOST = 2;
+
+/** `all()` shows every run that is stuck. Returns {element, update(rows, silent)}. */
+function stuckNote(all) {
+  const element = h("div", { class: "note warning stuck", hidden: true });
+  let told = "";
+  return {
+    element,
+    update(rows, silent) {
+      const stuck = rows.filter((row) => row.stuck);
+      const words = JSON.stringify([silent, stuck.map((row) => [row.id, row.stuck])]);
+      if (words === told) return;
+      told = words;
+      element.hidden = stuck.length + silent.length === 0;
+      const button = () =>
+        h("button", { type: "button", class: "quiet", onclick: all }, `All ${stuck.length} that are stuck`);
+      const lines = stuck.slice(0,
+        MOST).map((row) => h("div", {}, link(runPath("/runs", row.id), {}, row.name), `: ${row.stuck}`));
+      put(element, silent.map(silentLine), lines, stuck.length > MOST && button());
+    },
+  };
+}
+
+const silentLine = (place) => h("div", {},
+  `The folder ${place} does not answer: is its drive still there? Its runs are shown as they were last seen.`);

@@ -1,37 +1,12 @@
 // All studies in the folders that are shown.
 
-import { get, part } from "../api.js";
-import { copyButton, h, link, put } from "../dom.js";
+import { part } from "../api.js";
+import { command, h, link } from "../dom.js";
 import { count, duration, number } from "../format.js";
-import { poll } from "../study/polling.js";
-import { dataTable } from "../table.js";
+import { listing } from "../listing.js";
 
-export async function show(container, { signal }) {
-  document.title = "Studies · rookery";
-  const box = h("div"), said = h("p", { class: "muted small", role: "status" });
-  put(container, h("h1", {}, "Studies"), box, said);
-  let table = null;
-
-  async function refresh() {
-    const { studies } = await get("/api/studies", {}, signal);
-    if (!studies.length) {
-      table?.destroy();
-      table = null;
-      put(box, nothing());
-      return 3000;
-    }
-    if (!table) put(box);
-    table ??= dataTable(box,
-      { caption: "Studies", columns: COLUMNS, key: (row) => row.id, sort: { key: "updated", descending: true },
-        rowHeight: 44 });
-    table.update(studies);
-    return studies.some((row) => row.state === "running") ? 2000 : 5000;
-  }
-
-  const wait = await refresh();
-  const end = poll(signal, refresh, wait);
-  return () => { end(); table?.destroy(); };
-}
+export const show = (container, { signal }) =>
+  listing(container, signal, { title: "Studies", path: "/api/studies", key: "studies", columns: COLUMNS, nothing });
 
 const known = (value) => (row) => (row.error || row.unread ? null : value(row));
 const counted = (name, title = name) =>
@@ -89,10 +64,9 @@ function stateCell(row) {
 }
 
 function nothing() {
-  const line = (text) => h("div", { class: "command" }, h("code", {}, text), copyButton(text));
   return h("div", { class: "empty" }, h("h2", {}, "No study yet"),
     h("p", {}, "A search makes one, and its trials appear here as they come:"),
-    line("rookery search CartPole-v1 --study-name demo"),
+    command("rookery search CartPole-v1 --study-name demo"),
     h("p", {}, "Studies are in the folder studies/. Show it beside the runs:"),
-    line("rookery dashboard --runs-dir runs --runs-dir studies"));
+    command("rookery dashboard --runs-dir runs --runs-dir studies"));
 }

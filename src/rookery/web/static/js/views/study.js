@@ -3,7 +3,7 @@
 import { get, part } from "../api.js";
 import { h, put } from "../dom.js";
 import { addressState } from "../address_state.js";
-import { poll } from "../study/polling.js";
+import { poll } from "../stream.js";
 import { dotPlot } from "../study/dot_plot.js";
 import { historyLayers, trialText } from "../study/history_plot.js";
 import { showBest, showImportances, showProgress } from "../study/study_head.js";
