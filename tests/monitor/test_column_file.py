@@ -157,13 +157,12 @@ def test_runs_from_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_run_goes_on_without_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If their disk is full, say."""
-    append = column_file.append_record
     with writing(tmp_path) as lines:
         for step in range(100):
             if step == 50:
-                monkeypatch.setattr(column_file, "append_record", failing)
+                monkeypatch.setattr(ColumnWriter, "add", failing)
             lines.write(event(step))
-    monkeypatch.setattr(column_file, "append_record", append)
+    monkeypatch.undo()
     check(tmp_path, most_decoded=1 << 20)
     write(tmp_path, 100, 110)
     check(tmp_path, most_decoded=0)

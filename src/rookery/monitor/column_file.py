@@ -14,6 +14,7 @@ follow: readers decode the lines after the last good one, and a run that is resu
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import struct
@@ -28,8 +29,7 @@ from zlib import crc32
 
 import numpy as np
 
-from rookery.files import open_plain, pread
-from rookery.monitor.jsonl import append_record, open_append_only
+from rookery.files import open_plain, open_to_append, pread
 from rookery.monitor.metric_chunk import EMPTY, Metric, MetricChunk, chunk_of, joined
 
 COLUMNS = "metrics.columns"
@@ -133,7 +133,7 @@ class ColumnWriter:
 
     def __init__(self, path: Path, metrics: int) -> None:
         """`metrics` is the descriptor of the open metrics file."""
-        self._file, self._metrics = open_append_only(path), metrics
+        self._file, self._metrics = FileIO(open_to_append(path), "a+"), metrics
         blocks = list(read_blocks(self._file.fileno(), metrics))
         self.last = blocks[-1].last if blocks else 0
         self._file.truncate(blocks[-1].end if blocks else 0)
@@ -141,7 +141,9 @@ class ColumnWriter:
     def add(self, lines: bytes, last: int) -> None:
         """The events of the lines from where the columns end until `last`."""
         check = checksum(self._metrics, self.last, last)
-        append_record(self._file, encoded_block(chunk_of(lines), self.last, last, check))
+        block = encoded_block(chunk_of(lines), self.last, last, check)
+        if self._file.write(block) != len(block):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.last = last
 
     def close(self) -> None:
