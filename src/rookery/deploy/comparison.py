@@ -69,8 +69,14 @@ def compare(
     check_run(candidate.run, config, options.trust, playing=True)
     kind = gate_kind(config)
     if kind == "market":
-        return _compare_on_bars(candidate, run, champion, history, options, log)
-    seed = _new_seed(history) if options.seed is None else _unused(options.seed, history)
+        # There are no new bars for every comparison, so that each one counts as an attempt in those that follow.
+        segment = last_segment(run).key
+        before = history.comparisons_on(segment)
+        log({"gate": kind, "segment": segment, "comparisons_before": before})
+        study = candidate.study or StudyView(candidate.run.name, None, "", True, ())
+        margin = {} if options.margin is None else {"margin": options.margin}
+        return market_gate(run, champion, study=study, comparisons=before, **margin)
+    seed = _unused_seed(options.seed, history)
     count = options.episodes or (GAMES if kind == "games" else EPISODES)
     log({"gate": kind, "seed": seed, "episodes": count})
     how: dict[str, Any] = {
@@ -85,35 +91,14 @@ def compare(
     return evaluation_gate(run, champion, episodes=count, **how)
 
 
-def _new_seed(history: History) -> int:
-    """A seed that no comparison in this registry has used."""
-    while (seed := secrets.randbits(62)) in history.seeds:
-        pass
+def _unused_seed(given: int | None, history: History) -> int:
+    """A seed that no comparison in this registry has used: agents are compared on new episodes."""
+    if given is not None and given in history.seeds:
+        raise OptionError(f"seed = {given}: a comparison has used it, and agents are compared on new episodes; omit it")
+    seed = secrets.randbits(62) if given is None else given
+    while seed in history.seeds:
+        seed = secrets.randbits(62)
     return seed
-
-
-def _unused(seed: int, history: History) -> int:
-    if seed in history.seeds:
-        raise OptionError(f"seed = {seed}: a comparison has used it, and agents are compared on new episodes; omit it")
-    return seed
-
-
-def _compare_on_bars(
-    candidate: Candidate,
-    run: RunDir,
-    champion: RunDir | None,
-    history: History,
-    options: ComparisonOptions,
-    log: Callable[[dict[str, Any]], None],
-) -> GateResult:
-    """On the last segment of a market's bars. There are no new bars for every comparison, so that each one counts as
-    an attempt in those that follow."""
-    segment = last_segment(run).key
-    before = history.comparisons_on(segment)
-    log({"gate": "market", "segment": segment, "comparisons_before": before})
-    study = candidate.study or StudyView(candidate.run.name, None, "", True, ())
-    margin = {} if options.margin is None else {"margin": options.margin}
-    return market_gate(run, champion, study=study, comparisons=before, **margin)
 
 
 class History:
@@ -137,15 +122,7 @@ class History:
 
     def decision(self, version: int, champion: int | None) -> Entry | None:
         """The last decision about a version against this champion."""
-        found = [
-            entry for entry in self.entries
-            if entry["what"] in DECISIONS and entry.get("version") == version and entry.get("from") == champion
-        ]  # fmt: skip
-        return found[-1] if found else None
-
-    def promotion(self, version: int) -> Entry | None:
-        """When a version was promoted last."""
-        found = [entry for entry in self.entries if entry["what"] == "promote" and entry.get("version") == version]
+        found = [entry for entry in self._about(version, *DECISIONS) if entry.get("from") == champion]
         return found[-1] if found else None
 
     def version_of(self, candidate: Candidate, step: int) -> Version | None:
@@ -155,9 +132,12 @@ class History:
     def promoted_trial(self, candidate: Candidate) -> int | None:
         """The version by which the candidate's trial, with whatever seed, was promoted before."""
         for version in self._versions:
-            if self.promotion(version.number) and _is_same_trial(version.about, candidate):
+            if self._about(version.number, "promote") and _is_same_trial(version.about, candidate):
                 return version.number
         return None
+
+    def _about(self, version: int, *what: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry["what"] in what and entry.get("version") == version]
 
     def _comparisons(self) -> list[Entry]:
         return [entry for entry in self.entries if entry["what"] == "compare" and isinstance(entry["evidence"], dict)]

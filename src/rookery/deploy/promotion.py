@@ -6,10 +6,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rookery.config import RunConfig
 from rookery.console import printable, say
 from rookery.deploy.comparison import Candidate, ComparisonOptions, History, compare, find_candidate
 from rookery.deploy.gates import GateResult
@@ -22,7 +22,6 @@ from rookery.studies.trials.plans import is_market
 from rookery.training.backtest.joined_account import write_account
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.registry_folder import outputs_folder
-from rookery.training.storage.run_dir import RunDir
 
 ATTEMPTS = 3  # comparisons, if others promote meanwhile
 CHECKPOINTS = ("best", "latest")
@@ -149,7 +148,7 @@ class Deployer:
             run = version.run
         gate: GateResult | None = GateResult(True, ("it is the first one, and was taken without a comparison",))
         if not first:
-            log = self._logger(candidate, version, champion)
+            log = partial(self._log, candidate, version, champion)
             gate = compare(candidate, run, None if champion is None else champion.run, history, self.options, log)
         if gate is None:
             return self._answer("nothing", f"the comparison of {candidate.name} was stopped", version)
@@ -179,21 +178,15 @@ class Deployer:
         self.alerts.send("promotion", text, {"registry": str(self.registry.folder), **gate.as_json()})
         return self._answer("promoted", text, version, gate)
 
-    def _logger(
-        self, candidate: Candidate, version: Version | None, champion: Version | None
-    ) -> Callable[[dict[str, Any]], None]:
-        """Logs that a comparison begins, so that one that is killed counts too."""
-
-        def log(evidence: dict[str, Any]) -> None:
-            if self.dry_run and "segment" not in evidence:
-                return
-            number, before = (None if found is None else found.number for found in (version, champion))
-            about = {"candidate": candidate.name, "dry_run": self.dry_run}
-            Registry.create(self.registry.folder).note(
-                "compare", {**evidence, **about}, version=number, champion=before
-            )
-
-        return log
+    def _log(
+        self, candidate: Candidate, version: Version | None, champion: Version | None, evidence: dict[str, Any]
+    ) -> None:
+        """Log that a comparison begins, so that one that is killed counts too."""
+        if self.dry_run and "segment" not in evidence:
+            return
+        number, before = (None if found is None else found.number for found in (version, champion))
+        facts = {**evidence, "candidate": candidate.name, "dry_run": self.dry_run}
+        Registry.create(self.registry.folder).note("compare", facts, version=number, champion=before)
 
     def _add(self, candidate: Candidate) -> Version:
         config = candidate.config
@@ -201,7 +194,7 @@ class Deployer:
             "world": config.world,
             **candidate.source,
             "run_path": str(candidate.run.path.resolve()),
-            "data_hash": data_hash(candidate.run, config),
+            "data_hash": last_segment(candidate.run).data_hash if is_market(config) else None,
             "evaluation": _evaluation(candidate),
         }
         registry = Registry.create(self.registry.folder)
@@ -242,11 +235,6 @@ def write_compared(version: Version, gate: GateResult) -> None:
             (folder / f"{other}.npy").unlink(missing_ok=True)  # of an earlier comparison
     except OSError as error:
         say(f"the accounts of the comparison were not written: {error}")
-
-
-def data_hash(run: RunDir, config: RunConfig) -> str | None:
-    """The hash of a market world's bars; None for other worlds, which have no data."""
-    return last_segment(run).data_hash if is_market(config) else None
 
 
 class Watcher:

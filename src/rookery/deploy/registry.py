@@ -105,17 +105,10 @@ class Registry:
 
     # --- changing -----------------------------------------------------------------------------------------------
 
-    def add(
-        self,
-        run: RunDir,
-        about: Mapping[str, Any] | None = None,
-        *,
-        checkpoint: str = "best",
-        wait: float = WAIT_SECONDS,
-    ) -> Version:
+    def add(self, run: RunDir, about: Mapping[str, Any] | None = None, *, checkpoint: str = "best") -> Version:
         """Add the agent of a run, given by its folder, as the next version, which becomes the challenger."""
         run = run if isinstance(run, RunDir) else RunDir(Path(run))
-        with self.changing(wait) as state:
+        with self.changing() as state:
             number = state.get("newest", 0) + 1
             folder = version_path(self.folder, number)
             write_version(run, folder, about or {}, checkpoint)
@@ -126,12 +119,11 @@ class Registry:
         return version
 
     def promote(
-        self, number: int, evidence: Mapping[str, Any] | None = None, *, instead_of: int | None = ANY,
-        wait: float = WAIT_SECONDS,
-    ) -> Version:  # fmt: skip
+        self, number: int, evidence: Mapping[str, Any] | None = None, *, instead_of: int | None = ANY
+    ) -> Version:
         """Make a version the champion; the champion before becomes `previous`. `instead_of` is the champion that it was
         compared with: RegistryError if there is another one by now."""
-        with self.changing(wait) as state:
+        with self.changing() as state:
             version, now = self.version(number), state.get("champion")
             if instead_of not in (ANY, now):
                 raise RegistryError(
@@ -158,11 +150,10 @@ class Registry:
         return version
 
     def note(
-        self, what: str, evidence: Mapping[str, Any], *, version: int | None = None, champion: int | None = None,
-        wait: float = WAIT_SECONDS,
-    ) -> Entry:  # fmt: skip
+        self, what: str, evidence: Mapping[str, Any], *, version: int | None = None, champion: int | None = None
+    ) -> Entry:
         """Add an entry to the log that changes no alias, such as a comparison of a version with the champion."""
-        with self.changing(wait) as state:
+        with self.changing() as state:
             return self._commit(state, {}, what, version=version, evidence=evidence, **{"from": champion})
 
     @contextmanager
