@@ -152,7 +152,7 @@ def test_places_are_known_by_the_run_that_was_started_with_them(run: RunDir) -> 
 SINKS: dict[str, Callable[[Path], Any]] = {
     "import": lambda folder: load_file(str(folder / "strange.py")),
     "world": lambda folder: rookery.engine.env_factory.resolve(f"{folder / 'strange.py'}:Env"),
-    "mirror": lambda folder: rookery.training.storage.cloud_files.open_place(f"file://{folder}/copies", "mirror"),
+    "mirror": lambda folder: rookery.training.storage.remote_run.open_place(f"file://{folder}/copies", "mirror"),
     "run": lambda folder: RunDir.find(f"file://{folder}/runs/one", folder),
     "cluster": lambda folder: rookery.cluster.ray_start.open_ray("127.0.0.1:1").__enter__(),
 }
@@ -163,7 +163,7 @@ def test_what_imports_and_connects_demands_permission(sink: str, tmp_path: Path,
     """A caller that has not passed the gate fails, whatever it is."""
     import rookery.cluster.ray_start
     import rookery.engine.env_factory
-    import rookery.training.storage.cloud_files  # noqa: F401
+    import rookery.training.storage.remote_run  # noqa: F401
 
     pytest.importorskip("ray" if sink == "cluster" else "fsspec")
     (tmp_path / "strange.py").write_text(f"import pathlib\npathlib.Path({str(canary)!r}).touch()\n")

@@ -12,7 +12,7 @@ from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile
 
 if TYPE_CHECKING:
-    from rookery.training.selftest.selftest import CheckOutcome
+    from rookery.training.selftest import CheckOutcome
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def add_selftest(commands: Commands) -> None:
 
 def _selftest(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.training.selftest.selftest import run_selftest
+    from rookery.training.selftest import run_selftest
 
     started = time.perf_counter()
     with meanwhile("checking; this takes about a minute"):

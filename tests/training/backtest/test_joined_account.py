@@ -7,7 +7,7 @@ import pytest
 
 from rookery.errors import DataError
 from rookery.training.backtest.joined_account import equal_weight, hold, join, window_scales
-from rookery.training.backtest.summary import asset_rows
+from rookery.training.backtest.report_summary import asset_rows
 from training.backtest.recorded import DAY, HOUR, START, random_window, window
 
 

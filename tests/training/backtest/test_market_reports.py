@@ -12,7 +12,7 @@ import rookery
 from rookery.cli.main import main
 from rookery.training.backtest.joined_account import hold
 from rookery.training.backtest.recording import record_windows
-from rookery.training.backtest.summary import asset_rows
+from rookery.training.backtest.report_summary import asset_rows
 from rookery.training.resolve.world_choice import find
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.walk_forward import walk_forward

@@ -11,8 +11,8 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.errors import MissingExtra
-from rookery.training.selftest import selftest
-from rookery.training.selftest.selftest import FAILED, OK, SKIPPED, CheckFailed, NotChecked, RunChecks, differences
+from rookery.training import selftest
+from rookery.training.selftest import FAILED, OK, SKIPPED, CheckFailed, NotChecked, RunChecks, differences
 
 
 def given(monkeypatch, **checks):

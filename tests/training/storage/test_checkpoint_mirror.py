@@ -18,8 +18,7 @@ from rookery.errors import FileError, MissingExtra, OptionError, RunError
 from rookery.gate import allow_given
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_mirror import CheckpointMirror, MirroredRun
-from rookery.training.storage.cloud_files import open_place
-from rookery.training.storage.remote_run import fetch_run
+from rookery.training.storage.remote_run import fetch_run, open_place
 from rookery.training.storage.run_dir import RunDir
 from training.runs import differences, last_state
 

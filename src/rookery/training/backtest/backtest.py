@@ -18,8 +18,8 @@ from rookery.training.backtest.html_page import page
 from rookery.training.backtest.joined_account import JoinedAccount, join_folds
 from rookery.training.backtest.recording import record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
-from rookery.training.backtest.summary import summarise
-from rookery.training.backtest.terminal import print_report
+from rookery.training.backtest.report_summary import summarise
+from rookery.training.backtest.report_text import print_report
 from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.worlds import registry

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from rookery.training.backtest.joined_account import JoinedAccount
-from rookery.training.backtest.svg_chart import ChartLine, averaged, chart, heat_map, legend
-from rookery.training.backtest.terminal import (
+from rookery.training.backtest.report_text import (
     NAMES,
     amount,
     asset_texts,
@@ -21,6 +20,7 @@ from rookery.training.backtest.terminal import (
     period_unit,
     trading_rows,
 )
+from rookery.training.backtest.svg_chart import ChartLine, averaged, chart, heat_map, legend
 
 MOST_PERIODS = 36  # rows of the table by period
 MOST_WEIGHTS = 8  # symbols whose positions are drawn

@@ -12,8 +12,8 @@ import numpy as np
 from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame
 from rookery.training.backtest.html_page import fallen, weight_curves
 from rookery.training.backtest.joined_account import JoinedAccount
+from rookery.training.backtest.report_text import NAMES
 from rookery.training.backtest.svg_chart import heat_map, thinned
-from rookery.training.backtest.terminal import NAMES
 
 COLOURS = {"agent": "#1b6ca8", "hold": "#d1603d", "equal_weight": "#8b949e"}
 WEIGHTS = ("#1b6ca8", "#d1603d", "#4c956c", "#9067a7", "#b8862b", "#2a9d9d", "#b35c8f", "#6e7781")

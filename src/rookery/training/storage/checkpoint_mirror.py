@@ -21,7 +21,7 @@ from rookery.errors import FileError, RunError
 from rookery.files import open_plain
 from rookery.training.storage.checkpoint import NAME
 from rookery.training.storage.checkpoint_files import MANIFEST, short_text
-from rookery.training.storage.cloud_files import names_in, open_place
+from rookery.training.storage.remote_run import names_in, open_place
 from rookery.training.storage.run_dir import RunDir
 
 CLOSE_SECONDS = 600.0  # for the last copy, after the run has ended

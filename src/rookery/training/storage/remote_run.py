@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable, say
-from rookery.errors import CheckpointError, RunError
+from rookery.errors import CheckpointError, MissingExtra, OptionError, RunError
+from rookery.gate import demand
 from rookery.training.storage.checkpoint import NAME, UNFINISHED
 from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST, read_manifest, verified_path
-from rookery.training.storage.cloud_files import names_in, open_place
 
 FILE_NAME = re.compile(r"[A-Za-z0-9_%][A-Za-z0-9_.%+=,@-]{0,199}")
 RUN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}")
@@ -132,3 +132,31 @@ def _fetch_files(files: Any, source: str, folder: Path) -> None:
     for name in names_in(files, source):
         if FILE_NAME.fullmatch(name):
             files.get_file(f"{source}/{name}", str(folder / name))
+
+
+INSTALL = "pip install 'rookery[cloud]'"
+
+
+def open_place(url: str, key: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it, without a slash at its end. `key` is what names the URL."""
+    demand("network", url, key)
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise MissingExtra(f"{url} is reached by fsspec, which cannot be imported ({error}): {INSTALL}") from None
+    try:
+        files, path = url_to_fs(url)
+    except ImportError as error:
+        raise MissingExtra(f"{url} needs a package that cannot be imported ({error}): {INSTALL}") from None
+    except ValueError as error:
+        raise OptionError(f"{url} is not a place for files: {error}; give a URL such as s3://bucket/runs") from None
+    return files, str(path).rstrip("/")
+
+
+def names_in(files: Any, folder: str) -> list[str]:
+    """The names in a folder, as it is now; none if there is no such folder."""
+    files.invalidate_cache()
+    try:
+        return sorted(str(path).rstrip("/").rpartition("/")[2] for path in files.ls(folder, detail=False))
+    except FileNotFoundError:
+        return []

@@ -18,7 +18,6 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import FileError, RunError
 from rookery.files import open_plain, read_plain, replace_file
-from rookery.training.storage.cloud_files import is_url
 from rookery.training.storage.registry_folder import find_version, outputs_folder
 from rookery.training.storage.run_lock import Lock
 
@@ -32,6 +31,7 @@ ADDED_TO = (
     "num_envs.jsonl", "checkpoints", "tensorboard", "plots", "report", "videos", "league",
 )  # fmt: skip
 ID = re.compile(r"[0-9a-f]{32}")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class RunDir:
@@ -114,10 +114,8 @@ class RunDir:
     def find(cls, run: str | Path, base: Path) -> RunDir:
         """The run of this name in `base` or at this path; "latest" is the one that was started last,
         "registry:DIR@champion" a version in a registry of agents, and a URL one that is fetched to `base`."""
-        if is_url(run):
-            from rookery.training.storage.remote_run import (
-                fetch_run,
-            )  # it imports NumPy, which listing runs does not need
+        if URL.match(str(run)):  # what fetches it imports NumPy, which listing runs does not need
+            from rookery.training.storage.remote_run import fetch_run
 
             return cls(fetch_run(str(run), base))
         version = find_version(run)

@@ -59,9 +59,7 @@ def agent_in(folder: Path) -> Agent:
 
 
 def _agent_from(tree: dict[str, Any]) -> Agent:
-    from rookery.training.storage.load_agent import (
-        agent_from,
-    )  # imports torch, which players that use NumPy do not need
+    from rookery.training.storage.load_agent import agent_from  # with torch, which players in NumPy do without
 
     return agent_from(tree)
 

@@ -116,7 +116,7 @@ def _outcome(subject: str, check: Check) -> CheckOutcome:
 
 
 NUM_ENVS, STEPS = 4, 500
-PLAIN = "from rookery.training.selftest.selftest import trajectory; print(trajectory('serial'))"
+PLAIN = "from rookery.training.selftest import trajectory; print(trajectory('serial'))"
 SECONDS = 120
 
 

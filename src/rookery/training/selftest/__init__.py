@@ -1,1 +1,0 @@
-"""`rookery selftest`: trains, kills, resumes and compares, on the user's own machine."""
