@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -12,7 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 
+import rookery
 from docs.pages import PAGES, ROOT, SRC, section
 
 PAGE = "docs/architecture.md"
@@ -66,7 +69,7 @@ def imports(path: Path) -> set[str]:
 
 
 def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(SRC.parent).with_suffix("").parts)
+    return ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def test_files_on_the_page_exist():
@@ -77,11 +80,10 @@ def test_files_on_the_page_exist():
     assert not [path for path in missing if "NAME" not in path]
 
 
-@pytest.mark.parametrize(("name", "most"), [("train", 8), ("step", 6)])
+@pytest.mark.parametrize(("name", "most"), [("train", 8), ("gradient", 25), ("step", 6)])
 def test_paths_are_short_and_real(name, most):
     """Each file is imported by a file before it (a worker by what starts its process), or imports the one before it."""
-    (listed,) = re.findall(rf"<!-- path: {name}, at most {most} -->\n((?:\d+\. .*\n(?:   .*\n)*)+)", PAGES[PAGE])
-    files = [SRC / path for path in re.findall(r"^\d+\. `([^`]+)`", listed, re.MULTILINE)]
+    files = path_on_the_page(name, most)
     assert 3 <= len(files) <= most
     reached = imports(files[0])
     for before, file in pairwise(files):
@@ -90,6 +92,31 @@ def test_paths_are_short_and_real(name, most):
         for starter in STARTERS:
             if module_of(starter) in reached:
                 reached |= imports(starter)
+
+
+def path_on_the_page(name: str, most: int) -> list[Path]:
+    (listed,) = re.findall(rf"<!-- path: {name}, at most {most} -->\n((?:\d+\. .*\n(?:   .*\n)*)+)", PAGES[PAGE])
+    return [SRC / path for path in re.findall(r"^\d+\. `([^`]+)`", listed, re.MULTILINE)]
+
+
+def test_the_first_gradient_is_called_by_files_of_its_path(tmp_path, monkeypatch):
+    """All frames of ours, from `rookery.train` to torch's `backward`, are of files on the page, and they are named."""
+    listed, stack = path_on_the_page("gradient", 25), []
+
+    def backward(*_, **__):
+        stack.extend(Path(frame.filename) for frame in traceback.extract_stack())
+        raise StopIteration
+
+    monkeypatch.setattr(torch.Tensor, "backward", backward)
+    monkeypatch.setattr(torch.autograd, "grad", backward)
+    plain = {"accelerate": False, "rollout_length": 16, "threads": 1}
+    options = {"backend": "serial", "twin": False, "num_envs": 2, "device": "cpu", "verbose": False}
+    with pytest.raises(StopIteration):
+        rookery.train("CartPole-v1", learner="ppo", steps=64, runs_dir=tmp_path, ppo=plain, **options)
+    called = list(dict.fromkeys(path for path in stack if path.is_relative_to(SRC)))
+    assert called and set(called) <= {*listed}
+    numbers = ", ".join(str(listed.index(path) + 1) for path in called)
+    assert numbers in " ".join(section(PAGE, "## From `rookery.train` to the first gradient").split())
 
 
 def test_layers_are_those_of_the_import_contracts():

@@ -15,6 +15,7 @@ from rookery.studies.trials.plans import trial_name
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.run.components import check_device
+from rookery.training.run.initial_weights import with_initial_nets
 from rookery.training.seeds.processes import Shares, divide
 
 OPEN = (None, "auto")  # values that a run fills in
@@ -40,8 +41,8 @@ def study_config(config: RunConfig, recorded: Mapping[str, Any] | None = None) -
         raise OptionError('`num_envs` = "adaptive" changes by speed, so that trials do not compare: give a number')
     check_device(config.device)
     known = {key: recorded[key] for key in MEASURED if recorded is not None and _left_open(config, key, recorded)}
-    base = resolve_run(_with_initial_weights(config.model_copy(update=known))).config
-    options = getattr(base, base.learner)
+    base = resolve_run(with_initial_nets(config.model_copy(update=known))).config
+    options = base.learner_options
     if options.threads is None:  # sums differ with the number of threads, and workers share the cores
         base = base.model_copy(update={base.learner: options.model_copy(update={"threads": 1})})
     return base
@@ -83,12 +84,3 @@ def _checkpoints(config: RunConfig) -> dict[str, Any]:
 
 def _left_open(config: RunConfig, key: str, recorded: Mapping[str, Any]) -> bool:
     return getattr(config, key) in OPEN and recorded.get(key) not in OPEN
-
-
-def _with_initial_weights(config: RunConfig) -> RunConfig:
-    """With the place of the weights that `init_from` names: "latest" would be another run for the next trial."""
-    if config.init_from is None:
-        return config
-    from rookery.training.run.initial_weights import read_initial_weights, with_nets_of
-
-    return with_nets_of(read_initial_weights(config.init_from, Path(config.runs_dir)), config)

@@ -110,6 +110,14 @@ def with_nets_of(weights: InitialWeights, config: RunConfig) -> RunConfig:
     return config.model_copy(update={**changes, "init_from": weights.place})
 
 
+def with_initial_nets(config: RunConfig) -> RunConfig:
+    """The config with the place and the networks of what `init_from` names: for several runs "latest" would be another
+    run each time."""
+    if config.init_from is None:
+        return config
+    return with_nets_of(read_initial_weights(config.init_from, Path(config.runs_dir)), config)
+
+
 def _described(weights: InitialWeights) -> tuple[str, Options]:
     """The learner's name and options, which somebody else may have written."""
     try:

@@ -70,7 +70,9 @@ def train_seeds(config: RunConfig, seeds: Sequence[int], jobs: int | None = None
     """Train each seed as a run of its own, several at a time where that is faster. A seed whose run has finished is not
     trained again, and one whose run has not is resumed."""
     with silent(not config.monitor.verbose):
-        return _train_seeds(_with_initial_weights(config), seeds, jobs)
+        from rookery.training.run.initial_weights import with_initial_nets
+
+        return _train_seeds(with_initial_nets(config), seeds, jobs)
 
 
 def _train_seeds(config: RunConfig, seeds: Sequence[int], jobs: int | None) -> SeedsResult:
@@ -115,19 +117,8 @@ def print_result(result: SeedsResult, command: str) -> None:
 
 
 def _mean_text(found: dict[str, float]) -> str:
-    from rookery.monitor.formatting import number
-
     text = f"interquartile mean {number(found['iqm'])} over {found['seeds']:.0f} seeds"
     return text if found["seeds"] < 2 else f"{text}, 95 % interval {number(found['low'])} to {number(found['high'])}"
-
-
-def _with_initial_weights(config: RunConfig) -> RunConfig:
-    """With the place of the weights that `init_from` names: "latest" would be another run for the second seed."""
-    if config.init_from is None:
-        return config
-    from rookery.training.run.initial_weights import read_initial_weights, with_nets_of
-
-    return with_nets_of(read_initial_weights(config.init_from, Path(config.runs_dir)), config)
 
 
 def _jobs(resolved: ResolvedRun, jobs: int | None) -> int | None:
@@ -148,7 +139,7 @@ def _limited(config: RunConfig, resolved: ResolvedRun, shares: Shares) -> RunCon
     final = resolved.config
     if shares.jobs == 1:
         return final
-    options = getattr(final, final.learner)
+    options = final.learner_options
     changes: dict[str, Any] = {}
     if options.threads is None:
         changes[final.learner] = options.model_copy(update={"threads": 1})
