@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+import hockey_fidelity as fidelity
+import hockey_outcomes as outcomes
 import rookery
 from engine_rows import Row, ratio_row
 from measure import in_turns, rate, stepper
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.worlds.hockey import fidelity, outcomes
 from rookery.worlds.hockey.world import Hockey
 
 SAMPLE = Path(__file__).parent.parent / "tests" / "worlds" / "hockey_rows.npz"

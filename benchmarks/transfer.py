@@ -18,6 +18,9 @@ from typing import Protocol
 
 import numpy as np
 
+import hockey_fidelity as fidelity
+import hockey_outcomes as outcomes
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from box2d_hockey import KEPT, Game, Script
@@ -28,7 +31,6 @@ from rookery.training.export.onnx_file import export_standalone
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat
 from rookery.worlds import registry
-from rookery.worlds.hockey import fidelity, outcomes
 from rookery.worlds.hockey.world import player_spaces
 
 RECORDED = Path(__file__).parent.parent / "tests" / "worlds" / "hockey_rows.npz"

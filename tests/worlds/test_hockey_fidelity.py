@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rookery.worlds.hockey import fidelity
-from rookery.worlds.hockey.fidelity import replay
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import hockey_fidelity as fidelity
+from hockey_fidelity import replay
 
 FILE = Path(__file__).with_name("hockey_rows.npz")
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rookery.worlds.hockey import fidelity, rules
+from rookery.worlds.hockey import rules
 from rookery.worlds.hockey.bodies import cos_sin
-from rookery.worlds.hockey.fidelity import replay
 from rookery.worlds.hockey.field import FREE_HIGH_Y, PUCK, PUCK_MASS, PUCK_RADIUS, RACKET, RACKET_MASS, RACKET_POLYGONS
 from rookery.worlds.hockey.free import PUCK_HELD
 from rookery.worlds.hockey.rules import discrete_action, observe, write_info
 from rookery.worlds.hockey.world import Hockey
 from worlds.hockey_plain import IDLE, Table, plain_record
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import hockey_fidelity as fidelity
+from hockey_fidelity import replay
 
 ROWS = Path(__file__).with_name("hockey_rows.npz")
 SHOOT_ONE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)

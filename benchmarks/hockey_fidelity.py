@@ -1,4 +1,4 @@
-"""Measures the error of steps against recorded ones: `python -m rookery.worlds.hockey.fidelity FILE.npz [--json]`."""
+"""Measures the error of steps against recorded ones: `python benchmarks/hockey_fidelity.py FILE.npz [--json]`."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _share(value: float | None) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measures one file; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="rookery.worlds.hockey.fidelity", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path, help="an .npz file with recorded rows")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)

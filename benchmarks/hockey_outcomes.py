@@ -1,4 +1,4 @@
-"""Compares the results of scripted games with the original's: `python -m rookery.worlds.hockey.outcomes`."""
+"""Compares the results of scripted games with the original's: `python benchmarks/hockey_outcomes.py`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def play(mode: int, first: int, second: int, games: int, seed: int = 0) -> Outco
 
 def main() -> None:
     """Prints the outcomes of this world and of the original."""
-    parser = argparse.ArgumentParser(prog="rookery.worlds.hockey.outcomes", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--games", type=int, default=2000, help="games of each pairing")
     games = parser.parse_args().games
     print(f"{'':<31}   won drawn  lost length catches")
