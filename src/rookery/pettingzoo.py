@@ -17,9 +17,9 @@ from rookery._parallel_env import ParallelEnvMaker
 from rookery.engine.batch import join, leaves, split
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import resolve_given
-from rookery.engine.infos import add_info
 from rookery.engine.make_vec import make_vec as make_engine
 from rookery.engine.settings import autoreset
+from rookery.engine.step_report import add_info
 from rookery.errors import OptionError, SpaceError
 
 __all__ = ["AgentRows", "make_vec"]

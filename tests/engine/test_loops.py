@@ -19,7 +19,7 @@ import pytest
 
 import rookery
 from conformance.threads import often_switched
-from rookery.engine import infos, loops, plain_loops, stepper
+from rookery.engine import loops, plain_loops, step_report, stepper
 
 compiled = pytest.importorskip("rookery.engine._loops", reason="no C compiler when rookery was installed")
 BOTH = pytest.mark.parametrize("module", [plain_loops, compiled], ids=["python", "compiled"])
@@ -372,7 +372,7 @@ def test_the_same_whatever_envs_return(wrong: int, mode: str, monkeypatch: pytes
     ours = story(wrong, 400, **options)
     monkeypatch.setattr(stepper, "store", plain_loops.store)
     monkeypatch.setattr(stepper, "step_each", plain_loops.step_each)
-    monkeypatch.setattr(infos, "read_slots", plain_loops.read_slots)
+    monkeypatch.setattr(step_report, "read_slots", plain_loops.read_slots)
     theirs = story(wrong, 400, **options)
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):

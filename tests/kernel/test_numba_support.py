@@ -10,15 +10,15 @@ import pytest
 
 import rookery
 from kernel.samples import Walker
-from rookery.kernel import numba_support
+from rookery.kernel import runner
 from rookery.kernel.kernel_env import KernelEnv
 
 
 @pytest.fixture(autouse=True)
 def _ask_again():
-    numba_support.load_native.cache_clear()
+    runner.load_native.cache_clear()
     yield
-    numba_support.load_native.cache_clear()
+    runner.load_native.cache_clear()
 
 
 def unknown_version(monkeypatch):
@@ -39,7 +39,7 @@ def missing_part(monkeypatch):
 def test_worlds_run_as_plain_python(break_numba, reason, monkeypatch, caplog):
     """With the same results, in a batch and alone, whatever threads are asked for; and one line in all."""
     compiled = steps_of(rookery.make_vec(Walker, 3, backend="kernel"))
-    numba_support.load_native.cache_clear()
+    runner.load_native.cache_clear()
     break_numba(monkeypatch)
     caplog.clear()
     envs = rookery.make_vec(Walker, 3, backend="kernel", workers=2)
@@ -65,4 +65,4 @@ def test_the_bounds_are_those_of_the_installation():
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert 'kernel = ["numba>=0.60,<0.69"]' in text
-    assert (numba_support.OLDEST, numba_support.NEWEST) == ((0, 60), (0, 68))
+    assert (runner.OLDEST, runner.NEWEST) == ((0, 60), (0, 68))

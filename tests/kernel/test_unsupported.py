@@ -12,8 +12,8 @@ import pytest
 
 from kernel.samples import Steerer
 from rookery.errors import WorldError
+from rookery.kernel.diagnosis import unsupported
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.kernel.unsupported import unsupported
 
 TOTAL = 0.0
 LEVELS = np.zeros(3)

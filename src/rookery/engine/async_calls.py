@@ -1,9 +1,12 @@
-"""Gymnasium's methods that start a call and take its results later: `step_async`, `step_wait`, and their siblings."""
+"""Gymnasium's methods that are the same for all engines: those that start a call and take its results later, such as
+`step_async` and `step_wait`, and those that reach all envs.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from rookery.errors import CallPending, CallTimeout, EngineClosed, NoCallPending
+from rookery.errors import CallPending, CallTimeout, EngineClosed, NoCallPending, OptionError
 
 Finish = Callable[[float | None], Any]  # takes a timeout in seconds, and returns the results
 
@@ -85,15 +88,37 @@ class AsyncCalls(VectorEnv):
             self._pending = None
         super().close(**kwargs)
 
-    # --- what a backend may start at once -----------------------------------------------------------------------
+    # --- attributes and methods of all envs ---------------------------------------------------------------------
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Each env's attribute `name`."""
-        raise NotImplementedError
+    def render(self) -> tuple[Any, ...]:
+        """Each env's rendering."""
+        return self.call("render")
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each env's attribute `name` or, if it is callable, what it returns."""
-        raise NotImplementedError
+        return self.call_some(range(self.num_envs), name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each env's attribute `name`."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each env: a list or tuple gives one value per env, anything else goes to all."""
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise OptionError(f"set_attr({name!r}) needs one value for each of {self.num_envs} envs, got {len(values)}")
+        self.set_some(range(self.num_envs), name, values)
+
+    @abstractmethod
+    def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """`call` for some envs only."""
+
+    @abstractmethod
+    def set_some(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> None:
+        """`set_attr` for some envs only."""
+
+    # --- what a backend may start at once -----------------------------------------------------------------------
 
     def _begin_step(self, actions: Any) -> Finish:
         return Deferred("step", lambda: self.step(actions))

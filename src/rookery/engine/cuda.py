@@ -16,9 +16,9 @@ from gymnasium.vector.utils import batch_space
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls
 from rookery.engine.device_envs import CopiedEnvs, StagedParameters, copied_columns
-from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
+from rookery.engine.env_factory import EnvFactory, EnvFromWorld
 from rookery.engine.kernel import MODES
-from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
+from rookery.engine.kernel_envs import compiled_world, encode_many, env_numbers, is_per_env, per_env_parameters
 from rookery.engine.machine import process_usage
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -52,11 +52,7 @@ class CudaEngine(AsyncCalls):
     on_note: Callable[[str], None] | None = None  # never called: this backend accepts nothing that it should mention
 
     def __init__(self, source: EnvFactory, settings: Settings, device: str | None = None) -> None:
-        kernel = kernel_of(source, build=True)
-        if kernel is None:
-            raise OptionError(f"backend='cuda' needs a kernel world, and {source.name} is not one")
-        if not (isinstance(settings.observation_mode, str) and settings.observation_mode == "same"):
-            raise OptionError("the envs of a kernel world have one observation space: omit observation_mode")
+        kernel = compiled_world(source, settings, self.backend)
         if settings.groups > 1 or settings.batch_size is not None:
             raise OptionError("backend='cuda' steps all envs at once: omit groups and batch_size")
         if "restart" in (settings.bad_values, settings.on_failure):
@@ -154,17 +150,9 @@ class CudaEngine(AsyncCalls):
                 error.args = (f"env {env}, step {host.states['steps'][env]} of its episode: {error}",)
             raise error
 
-    def render(self) -> tuple[Any, ...]:
-        """Each env's rendering."""
-        return self.call("render")
-
-    def call(self, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Each env's attribute `name` or, if it is callable, what it returns: of a copy of the env on the CPU, whose
-        state and parameters are then written to the GPU."""
-        return self.call_some(range(self.num_envs), name, *args, **kwargs)
-
     def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """`call` for some envs only."""
+        """The attribute `name` of some envs or, if it is callable, what it returns: of copies of the envs on the CPU,
+        whose state and parameters are then written to the GPU."""
         copies, results = CopiedEnvs(self.arena), []
         for row in rows:
             if not 0 <= row < self.num_envs:
@@ -177,17 +165,11 @@ class CudaEngine(AsyncCalls):
         copies.write_back()
         return tuple(results)
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Each env's attribute `name`."""
-        return self.call(name)
-
     def set_attr(self, name: str, values: Any) -> None:
         """Set a parameter of each env: a list or tuple gives one value per row, anything else goes to all."""
         if not isinstance(values, (list, tuple)):
             return self.set_parameters(**{name: values})
-        if len(values) != self.num_envs:
-            raise OptionError(f"set_attr({name!r}) needs one value for each of {self.num_envs} envs, got {len(values)}")
-        return self.set_some(range(self.num_envs), name, values)
+        return super().set_attr(name, values)
 
     def set_some(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """`set_attr` for some envs only."""

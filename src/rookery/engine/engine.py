@@ -136,29 +136,9 @@ class Engine(SegmentStepping):
         self.send_segments(self.segments, actions, ALL, self.num_envs)
         return self.receive_segments(self.segments, ALL, self.num_envs)
 
-    def render(self) -> tuple[Any, ...]:
-        """Each env's rendering."""
-        return self.call("render")
-
-    def call(self, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Each env's attribute `name` or, if it is callable, what it returns."""
-        return self.call_some(range(self.num_envs), name, *args, **kwargs)
-
     def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """`call` for some envs only."""
         return self._call_rows(rows, lambda part: ("call", (part, name, args, kwargs)))
-
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Each env's attribute `name`."""
-        return self.call(name)
-
-    def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each env: a list or tuple gives one value per env, anything else goes to all."""
-        if not isinstance(values, (list, tuple)):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise OptionError(f"set_attr({name!r}) needs one value for each of {self.num_envs} envs, got {len(values)}")
-        self.set_some(range(self.num_envs), name, values)
 
     def set_some(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """`set_attr` for some envs only."""

@@ -16,15 +16,14 @@ from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls, Finish, check_time
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import Engine
-from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
-from rookery.engine.infos import positions_of
-from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
+from rookery.engine.env_factory import EnvFactory, EnvFromWorld
+from rookery.engine.kernel_envs import KernelEnvs, compiled_world, env_numbers, per_env_parameters
 from rookery.engine.loops import read_records
 from rookery.engine.machine import process_usage
 from rookery.engine.segment_stepping import EPISODE
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings, masked_rows, positive_int, without_mask
-from rookery.engine.step_report import Failure, StepReport
+from rookery.engine.step_report import Failure, StepReport, positions_of
 from rookery.engine.thread_choice import ThreadChoice
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -33,23 +32,11 @@ from rookery.kernel.env_loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STE
 from rookery.kernel.runner import Runner
 from rookery.kernel.tables import check_same
 
-MODES = {
-    AutoresetMode.NEXT_STEP: NEXT_STEP,
-    AutoresetMode.SAME_STEP: SAME_STEP,
-    AutoresetMode.DISABLED: DISABLED,
-}
+MODES = {AutoresetMode.NEXT_STEP: NEXT_STEP, AutoresetMode.SAME_STEP: SAME_STEP, AutoresetMode.DISABLED: DISABLED}
 SAVED = (
-    "params",
-    "states",
-    "infos",
-    "final_infos",
-    "finals",
-    "rewards",
-    "terminated",
-    "truncated",
-    "masks",
+    "params", "states", "infos", "final_infos", "finals", "rewards", "terminated", "truncated", "masks",
     "final_masks",
-)
+)  # fmt: skip
 
 
 class KernelEngine(Engine):
@@ -62,11 +49,7 @@ class KernelEngine(Engine):
     backend = "kernel"
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
-        kernel = kernel_of(source, build=True)
-        if kernel is None:
-            raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
-        if not (isinstance(settings.observation_mode, str) and settings.observation_mode == "same"):
-            raise OptionError("the envs of a kernel world have one observation space: omit observation_mode")
+        kernel = compiled_world(source, settings, self.backend)
         self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel
         self._threads, self._earlier_steps = settings.workers, 0
         if self.agents > 1:

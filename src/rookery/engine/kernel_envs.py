@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rookery.engine import seeding
-from rookery.engine.env_factory import KernelSource
+from rookery.engine.env_factory import EnvFactory, KernelSource, kernel_of
+from rookery.engine.settings import Settings
 from rookery.engine.step_report import Failure, StepReport
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
@@ -18,6 +19,16 @@ from rookery.kernel.env_loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, RUNNING,
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.runner import Runner, seed_key
 from rookery.kernel.world import KernelWorld
+
+
+def compiled_world(source: EnvFactory, settings: Settings, backend: str) -> KernelSource:
+    """The kernel world that a backend compiles; OptionError where there is none, and for other options."""
+    kernel = kernel_of(source, build=True)
+    if kernel is None:
+        raise OptionError(f"backend={backend!r} needs a kernel world, and {source.name} is not one")
+    if not (isinstance(settings.observation_mode, str) and settings.observation_mode == "same"):
+        raise OptionError("the envs of a kernel world have one observation space: omit observation_mode")
+    return kernel
 
 
 class KernelEnvs:

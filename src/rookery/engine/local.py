@@ -11,8 +11,8 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import gymnasium as gym
@@ -38,7 +38,7 @@ class LocalEngine(Engine):
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
         self._worker_envs = [self._new_worker_envs()]
         self._reports: dict[int, StepReport] = {}
-        with _RaiseOriginal():
+        with _raising_original():
             return self._worker_envs[0].build(rows[:1], own_space=self.settings.own_space)
 
     def _new_worker_envs(self) -> WorkerEnvs:
@@ -65,7 +65,7 @@ class LocalEngine(Engine):
             envs.close()
         self._worker_envs[count:] = [self._new_worker_envs() for _ in range(len(self._worker_envs), count)]
         try:
-            with _RaiseOriginal():
+            with _raising_original():
                 for k, envs in enumerate(self._worker_envs):
                     envs.build([row for row in rows_of(self.segments, k) if row not in envs.envs], spaces)
                     mine = [s for s in self.segments if s.worker == k]
@@ -85,7 +85,7 @@ class LocalEngine(Engine):
         self.batch.observations.put(keep, old.observations.take(keep), keep.stop)
 
     def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
-        with self._preserve_random(), _NO_CONTEXT if raw else _RaiseOriginal():
+        with self._preserve_random(), _NO_CONTEXT if raw else _raising_original():
             return {k: getattr(self._worker_envs[k], method)(*args) for k, (method, args) in calls.items()}
 
     def _notify_workers(self, method: str, args: tuple) -> None:
@@ -116,15 +116,13 @@ class LocalEngine(Engine):
             raise failures[0].exception()
 
 
-class _RaiseOriginal:
+@contextmanager
+def _raising_original() -> Iterator[None]:
     """Turns the internal Failed into the exception that the env raised."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Failed):
-            raise error.failure.exception() from None
+    try:
+        yield
+    except Failed as failed:
+        raise failed.failure.exception() from None
 
 
 class SerialEngine(LocalEngine):

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,19 +39,13 @@ def set_affinity(cores: Sequence[int]) -> None:
 
 def cpu_quota(root: Path = _CGROUP) -> float | None:
     """How many cores' worth of time the cgroup grants, if it limits it (versions 2 and 1)."""
-    quota, period = None, None
-    for folder in _own_cgroups(root):
-        words = _words(folder / "cpu.max")
-        if len(words) == 2 and words[0] != "max":
-            quota, period = int(words[0]), int(words[1])
-            break
-    if quota is None:
-        for folder in _own_cgroups(root / "cpu", "cpu"):  # version 1
-            limit, length = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
-            if limit and length and int(limit[0]) > 0:
-                quota, period = int(limit[0]), int(length[0])
-                break
-    return None if not quota or not period else quota / period
+    limits = [_words(folder / "cpu.max") for folder in _own_cgroups(root)]
+    for folder in _own_cgroups(root / "cpu", "cpu"):  # version 1
+        limits.append(_words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us"))
+    for quota, period in (words for words in limits if len(words) == 2):
+        if quota != "max" and int(quota) > 0 and int(period) > 0:
+            return int(quota) / int(period)
+    return None
 
 
 def usable_cores() -> int:
@@ -62,26 +56,18 @@ def usable_cores() -> int:
 
 def available_memory(root: Path = _CGROUP) -> int:
     """Bytes that can still be taken: what the machine has free, or what the cgroup leaves if that is less."""
-    free = psutil.virtual_memory().available
-    for folder in _own_cgroups(root):
-        limit, used = _words(folder / "memory.max"), _words(folder / "memory.current")
-        if limit and used and limit[0] != "max":
-            free = min(free, int(limit[0]) - int(used[0]))
-    for folder in _own_cgroups(root / "memory", "memory"):  # version 1
-        limit, used = _words(folder / "memory.limit_in_bytes"), _words(folder / "memory.usage_in_bytes")
-        if limit and used:
-            free = min(free, int(limit[0]) - int(used[0]))
-    return max(0, free)
+    left = [
+        *_left(_own_cgroups(root), "memory.max", "memory.current"),
+        *_left(_own_cgroups(root / "memory", "memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),  # version 1
+    ]
+    return max(0, min([psutil.virtual_memory().available, *left]))
 
 
 def most_processes(root: Path = _CGROUP) -> int:
     """How many more processes or threads this process may start: by its limits, and by what the cores can run."""
     most = max(FEWEST_PROCESSES, PROCESSES_PER_CORE * usable_cores())
-    for folder in (*_own_cgroups(root), *_own_cgroups(root / "pids", "pids")):  # versions 2 and 1
-        limit, used = _words(folder / "pids.max"), _words(folder / "pids.current")
-        if limit and used and limit[0] != "max":
-            most = min(most, int(limit[0]) - int(used[0]))
-    return max(1, min(most, _process_limit()))
+    folders = [*_own_cgroups(root), *_own_cgroups(root / "pids", "pids")]  # versions 2 and 1
+    return max(1, min([most, _process_limit(), *_left(folders, "pids.max", "pids.current")]))
 
 
 def _process_limit() -> int:
@@ -128,6 +114,14 @@ def _own_cgroups(root: Path, controller: str = "") -> list[Path]:
     folder = root / own.lstrip("/")
     folders = [folder, *folder.parents] if folder.is_relative_to(root) else [root]
     return [f for f in folders if f.is_relative_to(root)]
+
+
+def _left(folders: list[Path], limit: str, used: str) -> Iterator[int]:
+    """What each cgroup with a limit leaves, by the names of two of its files."""
+    for folder in folders:
+        most, now = _words(folder / limit), _words(folder / used)
+        if most and now and most[0] != "max":
+            yield int(most[0]) - int(now[0])
 
 
 def _words(path: Path) -> list[str]:

@@ -7,11 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 
 from rookery.engine.batch import MOST_FLAGGED, Columns, SpaceLeaf, is_custom, leaves, split
 from rookery.engine.loops import COMPILED, inside
 from rookery.errors import BadValue, RookeryError, SpaceError
+from rookery.kernel.observation_form import can_leave, limits
 
 SPREAD_BYTES = 1 << 16
 QUICK = [np.dtype(kind) for kind in ("f4", "f8", "i8")]  # the dtypes that `inside` takes
@@ -161,7 +162,7 @@ class Bounds:
         rows = self.rows
         self.low, self.high = _limits(each[0], finite)
         if len(each) > 1:
-            self.low, self.high = (np.stack(limits) for limits in zip(*(_limits(x, finite) for x in each), strict=True))
+            self.low, self.high = (np.stack(sides) for sides in zip(*(_limits(x, finite) for x in each), strict=True))
         if rows.nbytes <= SPREAD_BYTES:  # limits of the full shape compare at 0.4 us; broadcasting takes 1.0
             self.low, self.high = (np.broadcast_to(limit, rows.shape).copy() for limit in (self.low, self.high))
         self._quick = COMPILED and rows.dtype in QUICK and self.low.shape == rows.shape
@@ -171,13 +172,7 @@ class Bounds:
     @staticmethod
     def needed(leaf: SpaceLeaf) -> bool:
         """Not where every value the dtype can hold is allowed, such as 8-bit images."""
-        if leaf.dtype is None or leaf.dtype == np.bool_:
-            return False
-        if np.issubdtype(leaf.dtype, np.integer):
-            low, high = _limits(leaf)
-            kind = np.iinfo(leaf.dtype)
-            return bool(np.any(low > kind.min) or np.any(high < kind.max))
-        return True
+        return leaf.dtype is not None and leaf.dtype != np.bool_ and can_leave(leaf.space)
 
     def broken(self) -> bool:
         if self._quick:
@@ -201,23 +196,10 @@ class Bounds:
         return SpaceError(f"{where} is {value}, outside its space [{low}, {high}]: {advice}")
 
 
-def _limits(leaf: SpaceLeaf, finite: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest allowed value, in the column's dtype; unbounded floats end at the largest finite one,
-    so that the same comparison finds infinities and NaN. With `finite`, all floats end there."""
-    space = leaf.space
-    if isinstance(space, spaces.Discrete):
-        return np.asarray(space.start), np.asarray(space.start + space.n - 1)
-    if isinstance(space, spaces.MultiDiscrete):
-        return np.asarray(space.start), np.asarray(space.start + space.nvec - 1)
-    if isinstance(space, spaces.MultiBinary):
-        return np.asarray(0, leaf.dtype), np.asarray(1, leaf.dtype)
-    assert isinstance(space, spaces.Box)
-    if not np.issubdtype(leaf.dtype, np.floating):
-        return space.low, space.high
-    kind = np.finfo(leaf.dtype)  # type: ignore[arg-type]
-    if finite:
-        return np.full(leaf.shape, kind.min, leaf.dtype), np.full(leaf.shape, kind.max, leaf.dtype)
-    return np.maximum(space.low, kind.min), np.minimum(space.high, kind.max)
+def _limits(leaf: SpaceLeaf, finite: bool) -> list[np.ndarray]:
+    """The lowest and the highest allowed value. Unbounded floats end at the largest finite one, so that the same
+    comparison finds infinities and NaN. With `finite`, all floats end there."""
+    return [side.reshape(leaf.shape) for side in limits(leaf.space, finite)]
 
 
 def _expected(leaf: SpaceLeaf) -> str:

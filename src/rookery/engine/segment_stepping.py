@@ -18,10 +18,19 @@ from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls
 from rookery.engine.batch import ALL, Batch, BatchSpec
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings
-from rookery.engine.step_report import NOTHING, REPORT, Failed, Failure, StepReport
+from rookery.engine.step_report import (
+    NOTHING,
+    REPORT,
+    Failed,
+    Failure,
+    SlotTable,
+    StepReport,
+    add_final_observations,
+    merge_report,
+    positions_of,
+)
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import BadValue, RestartLimit, SpaceError, UsageError
 
@@ -85,10 +94,7 @@ class Restarts:
         return seeding.child_seed(self.root_seed, row, self._per_env[row])
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "root_seed": self.root_seed,
-            "restarts": {str(row): count for row, count in self._per_env.items()},
-        }
+        return {"root_seed": self.root_seed, "restarts": {str(row): count for row, count in self._per_env.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.root_seed = state["root_seed"]

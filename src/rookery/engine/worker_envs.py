@@ -41,11 +41,7 @@ class WorkerEnvs:
     interruptible = False  # in the caller's own thread a KeyboardInterrupt comes from the user, not from the env
 
     def __init__(
-        self,
-        source: EnvFactory,
-        strict: bool | str = True,
-        isolate: bool | None = None,
-        observation_mode: Any = "same",
+        self, source: EnvFactory, strict: bool | str = True, isolate: bool | None = None, observation_mode: Any = "same"
     ) -> None:
         """`observation_mode`: "same", or anything else where the observation spaces of envs may differ in bounds."""
         self._source, self._strict, self._isolate = source, strict, isolate
@@ -74,10 +70,8 @@ class WorkerEnvs:
                 env = self._source.make(row)
                 _check_is_new(env, known)
                 if expected is None:
-                    (
-                        leaves(env.observation_space),
-                        leaves(env.action_space),
-                    )  # raises a clear error now if they are not supported
+                    for space in (env.observation_space, env.action_space):
+                        leaves(space)  # raises a clear error now if it is not supported
                     expected = env.observation_space if own_space is None else own_space, env.action_space
                 self._check_spaces(env, *expected)
             self.envs[row] = env
@@ -153,12 +147,8 @@ class WorkerEnvs:
         stepper, i = self._find(row)
         if row in self.envs:
             self.close([row])  # it is broken already: a failure of its close() does not matter
-        self.build(
-            [row],
-            None
-            if self._description is None
-            else (self._description.observation_space, self._description.action_space),
-        )
+        known = self._description
+        self.build([row], None if known is None else (known.observation_space, known.action_space))
         if stepper.isolation is not None and self._own_random is not None:
             stepper.isolation[i] = self._own_random[row]
         stepper.replace(i, self.envs[row])
@@ -211,10 +201,8 @@ class WorkerEnvs:
             stepper.load_episode_stats(i, saved["books"])
 
         answers = self._each(rows, "set_state", load_env)
-        for (
-            row,
-            saved,
-        ) in state_of.items():  # only now: each call above ends by storing the random state it started with
+        # Only now: each call above ends by storing the random state it started with.
+        for row, saved in state_of.items():
             if self._own_random is not None and saved["global_random"] is not None:
                 self._own_random[row].load(saved["global_random"])
         return answers

@@ -23,7 +23,7 @@ from rookery.kernel.cuda_bodies import Bodies, build_bodies, column_forms, key_o
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.failed_checks import lines_key, numbered
 from rookery.kernel.gpu_driver import GpuFunction
-from rookery.kernel.numba_support import load_native
+from rookery.kernel.runner import load_native
 from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
 from rookery.once import make_once, once

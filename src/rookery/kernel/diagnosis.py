@@ -1,38 +1,35 @@
-"""Errors of a world's code, explained in terms of the world, with the line they refer to."""
+"""Errors of a world's code, explained in terms of the world, with the line they refer to.
+
+Much that compiled code cannot use is found in the bytecode before anything is compiled, with what to write instead: the
+compiler's own messages name types of its own.
+"""
 
 from __future__ import annotations
 
 import builtins
 import dis
 import inspect
+import math
 import operator
 import os
+import random
 import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from copy import copy, deepcopy
-from functools import wraps
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import RookeryError, WorldError
-from rookery.kernel.batch_loop import RESET, STEP
-from rookery.kernel.env_arrays import EnvArrays
-from rookery.kernel.env_loop import COLUMNS, SAME_STEP, Columns, functions_of
-from rookery.kernel.plain import entry_point
-from rookery.kernel.plain_values import READ_ONLY, PlainRows
-from rookery.kernel.step_values import DryRunTimeout, time_limit, truncates
-from rookery.kernel.translate import line_of
-from rookery.kernel.unsupported import unsupported
+from rookery.errors import WorldError
+from rookery.kernel.env_loop import functions_of
+from rookery.kernel.plain_values import READ_ONLY
+from rookery.kernel.step_values import truncates
+from rookery.kernel.translate import closed_over, codes, line_of
 from rookery.kernel.world import KernelWorld
-from rookery.kernel.world_calls import build_easy_step
 
-DRY_RUN_STEPS = 3
-DRY_RUN_SECONDS = 5.0
 _PLACE = re.compile(r'(?:During: .* at |Raised from )(.+) \((\d+)\)|File "(.+)", line (\d+):')
 _OF_MODULE = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
 _NO_CONSTANT = re.compile(r"Untyped global name '(\w+)': Cannot determine Numba type of <class '([\w.]+)'>")
@@ -49,7 +46,6 @@ _OWN_FUNCTION = "write it as a function of your own"
 _OUR_ARRAYS = re.compile(r"\bPlain(Vector|Rows|Record)\b|\bmemoryview\b")
 _NUMBER_BY_NUMBER = "arrays are computed with one number at a time, as in state.x[0] * 2, and in loops"
 _ONE_BY_ONE = "arrays are written one number at a time, as in out[0] = ..."
-_ENDED = {"terminated": "terminated", "truncated": "was truncated"}
 # Modules whose functions are no author's.
 OURS = (
     "rookery.kernel.random",
@@ -63,76 +59,14 @@ OURS = (
 )
 
 
-def dry_run(world: KernelWorld) -> str | None:
-    """Run a few steps in plain Python before compiling: its errors are clearer than the compiler's. If they take longer
-    than DRY_RUN_SECONDS, it returns the line that was reached then: they may be slow, or never end."""
-    _refuse_unsupported(world)
-    env_arrays = EnvArrays(world, 1)
-    plan, entry = env_arrays.plan(), entry_point(_with_checked_step(world))
-    plan[2] = SAME_STEP
-    env_arrays.reset_mask[:] = True
-    action_space = deepcopy(world.action_space)
-    action_space.seed(0)
-    try:
-        with time_limit(DRY_RUN_SECONDS):
-            entry(env_arrays, plan, RESET, 0, 1, 0)
-            for _ in range(DRY_RUN_STEPS):
-                env_arrays.actions.reshape(world.num_agents, -1)[:] = [
-                    np.ravel(action_space.sample()) for _ in range(world.num_agents)
-                ]
-                _try_easy(world, env_arrays)
-                entry(env_arrays, plan, STEP, 0, 1, 0)
-    except DryRunTimeout as reached:
-        return _line_raised(world, reached)
-    except RookeryError:
-        return None
-    except Exception as error:
-        if isinstance(error, ArithmeticError) and not str(error).startswith("integer "):
-            return None  # division by zero gives infinity in compiled code, where the checks of values find it
-        raise error_in_world(world, error) from error
-    return None
-
-
 def error_in_world(world: KernelWorld, error: Exception, where: str = "") -> WorldError:
     """A WorldError for what a world's code raised in plain Python, with its line."""
     why: Any = _ONE_BY_ONE if "bytes-like object" in str(error) else error
     if isinstance(error, (TypeError, AttributeError)) and _OUR_ARRAYS.search(str(error)):
         why = _NUMBER_BY_NUMBER
-    made = WorldError(f"{world.name} fails: {where}{why}{_line_raised(world, error)}")
+    made = WorldError(f"{world.name} fails: {where}{why}{line_raised(world, error)}")
     made.__cause__ = error
     return made
-
-
-def _try_easy(world: KernelWorld, env_arrays: EnvArrays) -> None:
-    """Call `easy` for the next step of a copy: only a GPU calls it otherwise, so its errors would be found late."""
-    if world.easy is None:
-        return
-    columns: Any = Columns(*(PlainRows(env_arrays.arrays[name].copy()) for name in COLUMNS))
-    tables = env_arrays.tables_type(*map(PlainRows, env_arrays.tables.values()))
-    columns.params.array.flags.writeable = False
-    kind, *_ = build_easy_step(world)(columns, tables, 0, columns.states[0], columns.params[0])
-    before, after = env_arrays.states, columns.states.array
-    same = all(np.array_equal(before[name], after[name], equal_nan=True) for name in before.dtype.names or ())
-    if kind != 0 and not same:  # compared field by field: the padding between fields is undefined
-        raise ValueError(f"easy returned {kind}, for a hard step, after it had changed the state")
-
-
-def _with_checked_step(world: KernelWorld) -> KernelWorld:
-    """The world, with a step whose return value is checked: compiled code would accept None, and the values in the
-    wrong order."""
-    checked = copy(world)
-
-    @wraps(world.step)
-    def step(*arguments: Any) -> Any:
-        returned = world.step(*arguments)
-        values = ["reward"] * (world.num_agents == 1) + ["terminated"] + ["truncated"] * truncates(world)
-        for name, value in zip(values, returned if len(values) > 1 else (returned,), strict=True):
-            if name != "reward" and not isinstance(value, (bool, int, np.bool_, np.integer)):
-                raise TypeError(f"{value!r} is not a bool for whether the episode {_ENDED[name]}")
-        return returned
-
-    checked.step = step
-    return checked
 
 
 @contextmanager
@@ -147,7 +81,7 @@ def explain_compile_errors(world: KernelWorld) -> Iterator[None]:
         raise WorldError(f"{world.name} cannot be compiled: {_explained(world, text)}") from error
 
 
-def _refuse_unsupported(world: KernelWorld) -> None:
+def refuse_unsupported(world: KernelWorld) -> None:
     """Refuse code that cannot be compiled, or that does not work in a kernel world."""
     for function in _functions(world):
         found = unsupported(function)
@@ -216,7 +150,7 @@ def _place(world: KernelWorld, text: str) -> str:
     return ""
 
 
-def _line_raised(world: KernelWorld, error: Exception) -> str:
+def line_raised(world: KernelWorld, error: Exception) -> str:
     files = {function.__code__.co_filename: function for function in _functions(world)}
     raised = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in raised if frame.filename in files]
@@ -241,3 +175,130 @@ def _functions(world: KernelWorld) -> list[FunctionType]:
     """The world's functions and all that they call, except those of rookery."""
     found = {function for function in functions_of(world) if function.__module__ not in OURS}
     return sorted(found, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno))
+
+
+# --- names that compiled code cannot use ------------------------------------------------------------------------------
+
+_LOOP = "compiled code has no {}; write a loop, or a function of your own"
+_NO_TEXTS = "compiled code makes no texts; use numbers, such as a constant LEFT = 0 at the top of the file"
+_NEW_ARRAY = "{} makes a new array; use a field of `scratch`, or a constant at the top of the file"
+_INSTEAD: tuple[tuple[Any, str], ...] = (
+    (math.fsum, "compiled code has no {}; add the numbers in a loop"),
+    (math.prod, "compiled code has no {}; multiply the numbers in a loop"),
+    (math.dist, "compiled code has no {}; write math.sqrt(dx * dx + dy * dy)"),
+    (np.clip, "compiled code has no {}; write min(max(x, low), high)"),
+    (np.where, "compiled code has no {}; write `a if condition else b`"),
+    (memoryview, "compiled code has no {}; index the array itself, as in state.x[0]"),
+    (np.linalg.norm, "compiled code has no {}; write math.sqrt(x * x + y * y), or a loop"),
+    (np.max, "compiled code has no {}; write max(x)"),
+    (np.min, "compiled code has no {}; write min(x)"),
+    (reversed, "compiled code has no {}; write range(last, -1, -1)"),
+    (getattr, "compiled code has no {}; write the name, as in state.x"),
+    (setattr, "compiled code has no {}; write the name, as in state.x = 1.0"),
+    (str, _NO_TEXTS),
+    (repr, _NO_TEXTS),
+    *((function, _LOOP) for function in (any, all, map, sorted, np.inner, np.outer, np.cross, np.matmul, np.einsum)),
+    *(
+        (getattr(np, name), _LOOP)
+        for name in ("median", "percentile", "quantile", "ptp", "argsort", "count_nonzero", "nonzero", "interp")
+    ),
+    *((getattr(np.linalg, name), _LOOP) for name in np.linalg.__all__),
+    *(
+        (getattr(np, name), _NEW_ARRAY)
+        for name in (
+            "array", "zeros", "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "arange",
+            "linspace", "concatenate", "stack", "copy", "cumsum", "diff", "sort", "roll", "append", "hstack", "vstack",
+            "tile", "repeat", "eye", "identity", "full_like", "flip", "unique",
+        )
+    ),
+)  # fmt: skip
+_CONTAINERS = (list, dict, set, bytearray, memoryview)
+_MAKES = "compiled code cannot make a {}; use a tuple, or an array field of `state` or `scratch`"
+_GENERATORS = (random.Random, np.random.RandomState)
+_RANDOM = "draw from random or numpy.random, whose numbers depend on threads; use rookery.kernel.random"
+_RAISE = "compiled code cannot raise an exception; return terminated=True, or write NaN, which is reported"
+_CATCH = (
+    "compiled code raises no exceptions; test before, as in `x / y if y != 0.0 else 0.0`, instead of try and except"
+)
+_WITH = "compiled code has no `with`; leave it out"
+_GLOBAL = "compiled code cannot change a global name; keep what changes in a field of `state`"
+_PRINT = "print; run it as plain Python (plain=True) to debug it"
+_INNER = "compiled code has no functions inside functions; write it at the top of the file"
+_OPERATIONS = {
+    "MAKE_FUNCTION": _INNER,  # Numba would inline it, and then drop what the function around it writes to arrays
+    "RAISE_VARARGS": _RAISE,
+    "LOAD_ASSERTION_ERROR": _RAISE,
+    "CHECK_EXC_MATCH": _CATCH,
+    "BEFORE_WITH": _WITH,
+    "LOAD_SPECIAL": _WITH,  # since Python 3.14
+    "STORE_GLOBAL": _GLOBAL,
+    "DELETE_GLOBAL": _GLOBAL,
+    "IMPORT_NAME": "compiled code cannot import; write the import at the top of the file",
+    "DELETE_FAST": "compiled code cannot delete a name; leave out `del`",
+    "YIELD_VALUE": "compiled code cannot make a generator; write a `for` loop",
+    "BUILD_LIST": _MAKES.format("list"),
+    "BUILD_MAP": _MAKES.format("dictionary"),
+    "BUILD_CONST_KEY_MAP": _MAKES.format("dictionary"),
+    "BUILD_SET": _MAKES.format("set"),
+    "BUILD_STRING": _NO_TEXTS,
+    "FORMAT_VALUE": _NO_TEXTS,
+    "FORMAT_SIMPLE": _NO_TEXTS,
+    "FORMAT_WITH_SPEC": _NO_TEXTS,
+}
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
+
+
+def unsupported(function: FunctionType) -> tuple[str, int | None] | None:
+    """What a function uses that compiled code cannot, in words, and its line; None if there is nothing."""
+    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        if isinstance(value, _CONTAINERS):
+            return f"{function.__name__} has a {type(value).__name__} as a default; use a tuple or a NumPy array", None
+    if function.__code__.co_flags & inspect.CO_VARKEYWORDS:
+        return f"{function.__name__} takes any keyword arguments (**); name each of them", None
+    found = []
+    for instruction, value, name in _with_values(function):
+        why = _why(instruction, value, name)
+        if why is not None:
+            found.append((why, instruction.positions.lineno if instruction.positions else None))
+    # A text is often that of an exception, and a comprehension is a function: what they are for is named first.
+    return min(found, key=lambda each: each[0] in (_NO_TEXTS, _INNER), default=None)
+
+
+def _with_values(function: FunctionType) -> Iterator[tuple[dis.Instruction, Any, str]]:
+    """The instructions, each with the value of the name or of the module's attribute that it reads, and its name; those
+    of functions inside it too, which comprehensions are."""
+    known = {**vars(builtins), **function.__globals__, **closed_over(function)}
+    value, name = None, ""
+    for instruction in (step for code in codes(function.__code__) for step in dis.get_instructions(code)):
+        if instruction.opname in _LOADS:
+            name = str(instruction.argval)
+            value = known.get(name)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
+            name = f"{name}.{instruction.argval}"
+            value = getattr(value, str(instruction.argval), None)
+        elif instruction.opname == "LOAD_CONST" and value is float and isinstance(instruction.argval, str):
+            value, name = instruction.argval, f"float({instruction.argval!r})"
+        else:
+            value, name = None, ""
+        yield instruction, value, name
+
+
+def _why(instruction: dis.Instruction, value: Any, name: str) -> str | None:
+    if instruction.opname in _OPERATIONS:
+        return _OPERATIONS[instruction.opname]
+    if instruction.opname == "LOAD_CONST" and isinstance(instruction.argval, frozenset):
+        return _MAKES.format("set")
+    if value is None:
+        return None
+    if value is print:
+        return f"compiled code cannot {_PRINT}"
+    if value is random or value is np.random or isinstance(getattr(value, "__self__", None), _GENERATORS):
+        return f"compiled code cannot {_RANDOM}"
+    if isinstance(value, str) and name.startswith("float("):
+        return f"compiled code has no {name}; write math.inf, math.nan or a number"
+    if isinstance(value, _CONTAINERS):
+        kind, array = type(value).__name__, " (np.array(...))" if isinstance(value, list) else ""
+        return (
+            f"{name} is a {kind}; a constant must be a number, a tuple or a NumPy array{array} at the top of the file"
+        )
+    return next((instead.format(name) for known, instead in _INSTEAD if value is known), None)

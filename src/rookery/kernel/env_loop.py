@@ -284,11 +284,7 @@ def _build_finish_episode(
 
 
 def _build_finish_step(
-    world: KernelWorld,
-    observe_agents: Function,
-    set_ends: Function,
-    check_values: Function,
-    finish_episode: Function,
+    world: KernelWorld, observe_agents: Function, set_ends: Function, check_values: Function, finish_episode: Function
 ) -> Function:
     """Everything after the world's own step: time limit, observations, checks and the end of an episode."""
     informs = bool(world.info)

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rookery.kernel.tables import TableWindow
-from rookery.kernel.translate import Function
+from rookery.kernel.translate import Function, defined, for_each_number
 
 
 def array_form(space: Space) -> tuple[tuple[int, ...], np.dtype]:
@@ -80,19 +80,18 @@ def build_check(space: Space, window: TableWindow | None = None) -> Function:
 
 
 def _build_record_check(space: spaces.Dict) -> Function:
-    lines = ["def fits(columns, row):", "    good = True"]
-    lines += ["    low, high, seen = columns.low[0], columns.high[0], columns.observations[row]"]
-    for key, part in space.spaces.items():
-        if can_leave(part):
-            shape = part.shape or ()
-            index = f"[{', '.join(f'k{d}' for d in range(len(shape)))}]" if shape else ""
-            lines += [f"{'    ' * (d + 1)}for k{d} in range({size}):" for d, size in enumerate(shape)]
-            at, indent = f"{key}{index}", "    " * (len(shape) + 1)
-            inside = f"(low.{at} <= seen.{at}) & (seen.{at} <= high.{at})"
-            lines.append(f"{indent}good &= {f'seen.{at} - seen.{at} == 0.0' if has_no_bounds(part) else inside}")
-    scope: dict[str, Any] = {"__name__": __name__}
-    exec("\n".join([*lines, "    return good"]), scope)  # noqa: S102 - keys were checked to be names of attributes
-    return scope["fits"]
+    def check(key: str, at: str) -> str:
+        inside = f"(low.{at} <= seen.{at}) & (seen.{at} <= high.{at})"
+        return f"good &= {f'seen.{at} - seen.{at} == 0.0' if has_no_bounds(space[key]) else inside}"
+
+    shapes = {key: part.shape or () for key, part in space.spaces.items() if can_leave(part)}
+    lines = [
+        "    good = True",
+        "    low, high, seen = columns.low[0], columns.high[0], columns.observations[row]",
+        *for_each_number(shapes, check),
+        "    return good",
+    ]
+    return defined("fits(columns, row)", lines, __name__=__name__)
 
 
 def build_copy(space: Space, window: TableWindow | None = None) -> Function:

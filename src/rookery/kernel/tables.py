@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from rookery.console import printable
 from rookery.errors import OptionError, StateError, WorldError
-from rookery.kernel.translate import Function, line_of
+from rookery.kernel.translate import Function, defined, line_of
 
 
 @dataclass(frozen=True)
@@ -204,26 +204,22 @@ def build_window(world: Any, window_start: Function | None, later: bool) -> tupl
     def keep(columns: Any, i: int) -> None:
         columns.final_starts[i] = columns.window_starts[i]
 
-    copied = (
-        "        columns.window_starts[i] = start\n"
-        if later
-        else f"        for k in range({window.size}):\n"
-        f"            columns.flat[i, {window.at} + k] = tables.{window.table}[start + k]\n"
-    )
-    scope: dict[str, Any] = {"window_start": window_start, "__name__": __name__}
-    exec(  # noqa: S102 - names of tables were checked before
-        "def write(columns, tables, i, state, params):\n"
-        "    start = window_start(state, params, tables)\n"
-        f"    if 0 <= start <= tables.{window.table}.shape[0] - {window.size}:\n"
-        f"{copied}"
-        "    else:\n"
-        "        columns.window_starts[i] = 0\n"
-        f"        columns.faults[i] = {BAD_WINDOW}\n"
-        "        columns.failures[i, 1] = start\n"
-        f"        columns.failures[i, 2] = tables.{window.table}.shape[0]\n",
-        scope,
-    )
-    return scope["write"], keep if later else _keep_nothing
+    copied = [
+        f"        for k in range({window.size}):",
+        f"            columns.flat[i, {window.at} + k] = tables.{window.table}[start + k]",
+    ]
+    lines = [
+        "    start = window_start(state, params, tables)",
+        f"    if 0 <= start <= tables.{window.table}.shape[0] - {window.size}:",
+        *(["        columns.window_starts[i] = start"] if later else copied),
+        "    else:",
+        "        columns.window_starts[i] = 0",
+        f"        columns.faults[i] = {BAD_WINDOW}",
+        "        columns.failures[i, 1] = start",
+        f"        columns.failures[i, 2] = tables.{window.table}.shape[0]",
+    ]
+    write = defined("write(columns, tables, i, state, params)", lines, window_start=window_start, __name__=__name__)
+    return write, keep if later else _keep_nothing
 
 
 def outside_table(world: Any, failure: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -98,6 +98,28 @@ def closed_over(function: Any) -> dict[str, Any]:
     """The closure variables of a function, with their values."""
     cells = function.__closure__ or ()
     return {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
+
+
+def defined(signature: str, lines: Sequence[str], **known: Any) -> Function:
+    """The function `def signature` with these lines, which are made of names that were checked before. `known` are the
+    names that it uses beside its arguments; `__name__` should be the caller's."""
+    name = signature.partition("(")[0]
+    exec("\n".join([f"def {signature}:", *(lines or ["    pass"])]), known)  # noqa: S102 - see above
+    return known[name]
+
+
+def for_each_number(shapes: Mapping[str, tuple[int, ...]], statement: Callable[[str, str], str]) -> list[str]:
+    """Lines that do something with every number of some fields: `statement(field, "field[k0, k1]")`.
+
+    >>> for_each_number({"x": (), "place": (2,)}, lambda name, at: f"record.{at} = 0")
+    ['    record.x = 0', '    for k0 in range(2):', '        record.place[k0] = 0']
+    """
+    lines = []
+    for name, shape in shapes.items():
+        index = f"[{', '.join(f'k{d}' for d in range(len(shape)))}]" if shape else ""
+        lines += [f"{'    ' * (d + 1)}for k{d} in range({size}):" for d, size in enumerate(shape)]
+        lines.append(f"{'    ' * (len(shape) + 1)}{statement(name, name + index)}")
+    return lines
 
 
 def line_of(function: Any, line: int | None = None) -> str:

@@ -18,7 +18,7 @@ from gymnasium import Space, spaces
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.declarations import Form
 from rookery.kernel.random import integer
-from rookery.kernel.translate import Function
+from rookery.kernel.translate import Function, defined, for_each_number
 from rookery.kernel.world import KernelWorld, adapt
 from rookery.kernel.world_calls import build_clear, mask_size, with_truncated
 
@@ -252,12 +252,6 @@ def _build_write_masks(world: KernelWorld) -> Function:
 
 def _build_copy(world: KernelWorld) -> Function:
     """`copy(source, target)`: copies every info column of the world from one record to another."""
-    lines = []
-    for name in world.info:
-        shape = world.info_dtype[name].shape
-        index = f"[{', '.join(f'k{d}' for d in range(len(shape)))}]" if shape else ""
-        loops = "".join(f"{'    ' * (d + 1)}for k{d} in range({size}):\n" for d, size in enumerate(shape))
-        lines.append(f"{loops}{'    ' * (len(shape) + 1)}target.{name}{index} = source.{name}{index}\n")
-    scope: dict[str, Any] = {"__name__": __name__}
-    exec(f"def copy(source, target):\n{''.join(lines) or '    pass'}", scope)  # noqa: S102 - field names were checked
-    return scope["copy"]
+    shapes = {name: world.info_dtype[name].shape for name in world.info}
+    lines = for_each_number(shapes, lambda _, at: f"target.{at} = source.{at}")
+    return defined("copy(source, target)", lines, __name__=__name__)

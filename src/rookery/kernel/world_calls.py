@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.kernel.step_values import truncates
-from rookery.kernel.translate import Function
+from rookery.kernel.translate import Function, defined, for_each_number
 from rookery.kernel.world import ARGUMENTS, RESERVED, KernelWorld, adapt
 
 
@@ -124,13 +124,9 @@ def with_truncated(world: KernelWorld, role: str) -> Function:
     function, arguments = adapt(getattr(world, role), role), ", ".join(ARGUMENTS[role])
     if truncates(world):
         return function
-    values = ["kind"] * (role == "easy") + ["reward"] * (world.num_agents == 1) + ["terminated"]
-    returned = ", ".join(values)
-    scope: dict[str, Any] = {"function": function, "__name__": __name__}
-    exec(  # noqa: S102 - made of names in this package
-        f"def call({arguments}):\n    {returned} = function({arguments})\n    return {returned}, False", scope
-    )
-    return scope["call"]
+    returned = ", ".join(["kind"] * (role == "easy") + ["reward"] * (world.num_agents == 1) + ["terminated"])
+    lines = [f"    {returned} = function({arguments})", f"    return {returned}, False"]
+    return defined(f"call({arguments})", lines, function=function, __name__=__name__)
 
 
 def build_masks(world: KernelWorld) -> Function:
@@ -152,17 +148,8 @@ def no_masks(columns: Any, i: int, state: Any, params: Any, tables: Any) -> None
 
 def build_clear(dtype: np.dtype) -> Function:
     """A function that sets every field of a record to 0, except the engine's: no episode sees data of the last one."""
-    lines = []
-    for name in dtype.names or ():
-        if name not in RESERVED:
-            shape = dtype[name].shape
-            index = ", ".join(f"k{d}" for d in range(len(shape)))
-            loops = "".join(f"{'    ' * (d + 1)}for k{d} in range({size}):\n" for d, size in enumerate(shape))
-            target = f"record.{name}[{index}]" if shape else f"record.{name}"
-            lines.append(f"{loops}{'    ' * (len(shape) + 1)}{target} = 0\n")
-    scope: dict[str, Any] = {"__name__": __name__}
-    exec(f"def clear(record):\n{''.join(lines) or '    pass'}", scope)  # noqa: S102 - field names were checked before
-    return scope["clear"]
+    shapes = {name: dtype[name].shape for name in dtype.names or () if name not in RESERVED}
+    return defined("clear(record)", for_each_number(shapes, lambda _, at: f"record.{at} = 0"), __name__=__name__)
 
 
 def mask_size(world: KernelWorld) -> int:

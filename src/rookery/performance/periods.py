@@ -78,10 +78,7 @@ def by_period(
 
 
 def summarise(
-    equity: np.ndarray,
-    periods_per_year: float,
-    exposure: np.ndarray | None = None,
-    turnover: np.ndarray | None = None,
+    equity: np.ndarray, periods_per_year: float, exposure: np.ndarray | None = None, turnover: np.ndarray | None = None
 ) -> dict[str, Any]:
     """The figures of a backtest. What is annualised is so with `periods_per_year`, which is among them.
 
