@@ -18,7 +18,7 @@ from rookery.engine.batch import join, leaves, split
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import resolve_given
 from rookery.engine.make_vec import make_vec as make_engine
-from rookery.engine.settings import autoreset
+from rookery.engine.settings import autoreset, masked_worlds
 from rookery.engine.step_report import add_info
 from rookery.errors import OptionError, SpaceError
 
@@ -96,7 +96,8 @@ class AgentRows(VectorEnv):
         """Reset all worlds, or those in `options["reset_mask"]` (by row, complete worlds only). World i gets
         `seed + i`; a list gives each world its own."""
         if options and "reset_mask" in options:
-            options = {**options, "reset_mask": self._whole_worlds(options["reset_mask"])}
+            chosen = masked_worlds(options["reset_mask"], self.num_envs, len(self.agents))
+            options = {**options, "reset_mask": chosen}
         worlds, infos = self.engine.reset(seed=seed, options=options)
         alive = _flags(worlds["alive"])
         nobody = np.zeros(self.num_envs, np.bool_)
@@ -126,15 +127,6 @@ class AgentRows(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         self.engine.close(**kwargs)
-
-    def _whole_worlds(self, row_mask: Any) -> np.ndarray:
-        mask = np.asarray(row_mask)
-        if mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
-            raise OptionError(f"options['reset_mask'] should be a bool array of shape ({self.num_envs},)")
-        mask = mask.reshape(self.num_worlds, -1)
-        if (mask.any(axis=1) != mask.all(axis=1)).any():
-            raise OptionError("options['reset_mask'] should hold complete worlds: all rows of a world, or none")
-        return mask[:, 0]
 
     def _per_world(self, actions: Any) -> Any:
         """Actions by row as actions by world and agent."""

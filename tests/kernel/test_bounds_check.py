@@ -103,7 +103,7 @@ def test_check_world_finds_an_index_out_of_bounds():
 @pytest.mark.parametrize("kind", [1, 2])
 def test_a_world_that_never_ends_is_refused_while_it_is_made(kind, monkeypatch):
     """With the line of its loop, in seconds: plain Python is given up, and then the compiled code."""
-    monkeypatch.setattr("rookery.kernel.diagnosis.DRY_RUN_SECONDS", 0.5)
+    monkeypatch.setattr("rookery.kernel.plain.DRY_RUN_SECONDS", 0.5)
     monkeypatch.setattr("rookery.kernel.native.TRIAL_SECONDS", 0.5)
     place = "reset" if kind == 1 else "step"
     for _ in range(2):  # nothing is stored on disk that would hang the second time

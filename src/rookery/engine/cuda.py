@@ -20,7 +20,7 @@ from rookery.engine.env_factory import EnvFactory, EnvFromWorld
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import compiled_world, encode_many, env_numbers, is_per_env, per_env_parameters
 from rookery.engine.machine import process_usage
-from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
+from rookery.engine.settings import Settings, masked_worlds, plain_int, positive_int, without_mask
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.declarations import Simulation
@@ -102,7 +102,9 @@ class CudaEngine(AsyncCalls):
     ) -> tuple[torch.Tensor, dict[str, Any]]:
         """Reset all envs, or those in `options["reset_mask"]`. Other options are values for the world's parameters."""
         options, mask = without_mask(options)
-        wanted = np.ones(self.num_worlds, np.bool_) if mask is None else self._whole_worlds(mask)
+        mask = mask.cpu() if isinstance(mask, torch.Tensor) else mask
+        everything = np.ones(self.num_worlds, np.bool_)
+        wanted = everything if mask is None else masked_worlds(mask, self.num_envs, self.agents)
         if options:
             self.staging.apply(torch.from_numpy(wanted).to(self.device))
             self.set_parameters(envs=np.flatnonzero(wanted), **options)
@@ -404,13 +406,6 @@ class CudaEngine(AsyncCalls):
 
     def _capturing(self) -> bool:
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-
-    def _whole_worlds(self, mask: Any) -> np.ndarray:
-        rows = np.zeros((self.num_worlds, self.agents), np.bool_)
-        rows.flat[masked_rows(mask.cpu() if isinstance(mask, torch.Tensor) else mask, self.num_envs)] = True
-        if (rows.any(axis=1) != rows.all(axis=1)).any():
-            raise OptionError("options['reset_mask'] should select all rows of a world, or none of them")
-        return rows[:, 0].copy()
 
 
 def _copied(infos: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from rookery.engine.loops import read_records
 from rookery.engine.machine import process_usage
 from rookery.engine.segment_stepping import EPISODE
 from rookery.engine.segments import Segment
-from rookery.engine.settings import Settings, masked_rows, positive_int, without_mask
+from rookery.engine.settings import Settings, masked_worlds, positive_int, without_mask
 from rookery.engine.step_report import Failure, StepReport, positions_of
 from rookery.engine.thread_choice import ThreadChoice
 from rookery.engine.worker_envs import EnvDescription
@@ -350,7 +350,9 @@ class KernelEngine(Engine):
         """Reset all envs, or those in `options["reset_mask"]`. Other options are values for the world's parameters."""
         self._require_idle("reset")
         options, mask = without_mask(options)
-        envs = np.arange(self.num_worlds) if mask is None else self._masked_envs(mask)
+        everything = np.ones(self.num_worlds, np.bool_)
+        chosen = everything if mask is None else masked_worlds(mask, self.num_envs, self.agents)
+        envs = np.flatnonzero(chosen)
         seeds = seeding.env_seeds(seed, self.num_worlds)
         self._restarts.reseed(seed)
         if options:
@@ -363,20 +365,13 @@ class KernelEngine(Engine):
         if not self._silent:
             self._read_infos(infos, ALL)
         if mask is not None and self.world.action_mask is not None:
-            others = ~np.repeat(np.isin(np.arange(self.num_worlds), envs), self.agents)
+            others = ~np.repeat(chosen, self.agents)
             infos["action_mask"][others], infos["_action_mask"][others] = 0, False
         self._last_ids = None
         return self.batch.observations.take(ALL, self.settings.copy), infos
 
     def _begin_reset(self, seed: Any, options: dict[str, Any] | None) -> Finish:
         return AsyncCalls._begin_reset(self, seed, options)  # there are no workers to start it in
-
-    def _masked_envs(self, mask: Any) -> np.ndarray:
-        rows = np.array(masked_rows(mask, self.num_envs))
-        envs = np.unique(rows // self.agents)
-        if len(envs) * self.agents != len(rows):
-            raise OptionError("options['reset_mask'] should select all rows of a world, or none of them")
-        return envs
 
     def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
         """As in other backends; options are values of the world's parameters. With several agents, keys are numbers of

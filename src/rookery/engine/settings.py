@@ -146,3 +146,12 @@ def masked_rows(mask: Any, num_envs: int) -> list[int]:
     if not array.any():
         raise OptionError(f"options['reset_mask'] selects no env: at least one of {num_envs} values should be True")
     return np.flatnonzero(array).tolist()
+
+
+def masked_worlds(mask: Any, num_envs: int, agents: int) -> np.ndarray:
+    """Which worlds `options["reset_mask"]` selects, where each world has a row for each of its agents."""
+    rows = np.zeros((num_envs // agents, agents), np.bool_)
+    rows.flat[masked_rows(mask, num_envs)] = True
+    if (rows.any(axis=1) != rows.all(axis=1)).any():
+        raise OptionError("options['reset_mask'] should select complete worlds: all rows of a world, or none of them")
+    return rows[:, 0].copy()
