@@ -31,8 +31,7 @@ def quick_plots(monkeypatch):
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(f"a plot with {len(figure.axes[0].lines)} lines")
 
-    for module in ("curves_plot", "run_plot"):
-        monkeypatch.setattr(f"rookery.monitor.{module}.save_figure", save)
+    monkeypatch.setattr("rookery.monitor.plots.save_figure", save)
 
 
 def as_json(capsys, *words):
