@@ -28,7 +28,8 @@ def unknown_version(monkeypatch):
 def missing_part(monkeypatch):
     import numba.core.compiler
 
-    monkeypatch.delitem(sys.modules, "rookery.kernel.native", raising=False)
+    for name in ("native", "native_compiler"):
+        monkeypatch.delitem(sys.modules, f"rookery.kernel.{name}", raising=False)
     monkeypatch.delattr(numba.core.compiler, "DefaultPassBuilder")
 
 
