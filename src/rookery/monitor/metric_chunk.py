@@ -15,7 +15,7 @@ import numpy as np
 try:
     from orjson import loads
 except ImportError:  # without the extra `web`: slower, with the same results
-    from json import loads
+    from json import loads  # type: ignore[assignment]
 
 OTHER, START, PROGRESS, EVALUATION = range(4)
 KINDS = {"start": START, "progress": PROGRESS, "evaluation": EVALUATION}

@@ -2,7 +2,7 @@
 
 import { colour } from "../chart.js";
 import { hasRoom } from "../chart_paths.js";
-import { stacked } from "./curve_board.js";
+import { stacked } from "./columns.js";
 import { CurvePanel } from "./curve_panel.js";
 import { percent } from "../format.js";
 
