@@ -1,4 +1,5 @@
-"""What must be the same on every node of a run: the versions of what computes, and the files of the user's own code."""
+"""What must be the same on every node of a run: the versions of what computes, and the files of the user's own code.
+To nodes that do not have these files they are sent, and used from a folder of the user's."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from rookery.user_dirs import cache_folder, write_own
 from rookery.version import __version__
 
 PACKAGES = ("numpy", "torch", "numba", "gymnasium")
+MOST_BYTES = 16 << 20  # of files beside those that the run names
+Contents = dict[str, bytes]  # of files, by their absolute paths where the learner is
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,6 @@ def check_equal(there: NodeFacts, here: NodeFacts) -> None:
             raise RunError(f"node {there.node} has no file {file}: copy it there, or put it on a shared disk")
         if there.files.get(file) != content:
             raise RunError(f"node {there.node} has another {file} than {here.node}: copy the same one to all nodes")
-
-
-MOST_BYTES = 16 << 20  # of files beside those that the run names
-Contents = dict[str, bytes]  # of files, by their absolute paths where the learner is
 
 
 def read_files(named: Sequence[str]) -> Contents:

@@ -22,6 +22,10 @@ COPIES = 3  # of data; the quickest counts
 DATA_BYTES = 32 << 20
 START_SECONDS = 120.0
 LEAST_SECONDS = 1e-6
+STEP_SECONDS = 0.001  # of an env in Python, to have an example
+STEP_BYTES = 200  # that a step with a small observation takes in a rollout
+LARGEST_OFFSET = 1.0  # seconds between clocks
+FEW_CORES = 0.5  # of the cores of the largest node
 
 
 class NodeProbe:
@@ -105,12 +109,6 @@ def rate_of(copy: Callable[[], Any], round_trip: float) -> float:
         copy()
         seconds.append(time.perf_counter() - started)
     return DATA_BYTES / max(LEAST_SECONDS, min(seconds) - round_trip)
-
-
-STEP_SECONDS = 0.001  # of an env in Python, to have an example
-STEP_BYTES = 200  # that a step with a small observation takes in a rollout
-LARGEST_OFFSET = 1.0  # seconds between clocks
-FEW_CORES = 0.5  # of the cores of the largest node
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""The games of a tournament as tasks of Ray: what `rookery league --games N --on ray` means."""
+"""The games of a tournament as tasks of Ray: what `rookery league --games N --on ray` means.
+
+A game depends on its players, the seed and its number alone. So the results are those of one machine, wherever and in
+whatever order the parts are played: each is put at its place.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.world_choice import World
 
 RETRIES = 5  # of a part whose node is lost
+GAMES_OF_A_PART = 64  # even: both players have either side as often
 
 
 @contextmanager
@@ -53,9 +58,6 @@ def play_on_ray(
                 yield part_of.pop(call), ray.get(call)
             except ray.exceptions.RayTaskError as error:
                 raise (error.cause if isinstance(error.cause, Exception) else error) from None
-
-
-GAMES_OF_A_PART = 64  # even: both players have either side as often
 
 
 @dataclass(frozen=True)

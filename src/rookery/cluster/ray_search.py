@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 from rookery.cluster.ray_start import load_ray, open_ray
@@ -28,7 +25,7 @@ from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome
 from rookery.studies.trials.plans import TrialPart, plan_for
 from rookery.studies.trials.pruning import BY_EVALUATIONS, PRUNED
 from rookery.studies.workers.limits import GRACE_SECONDS, too_large, too_long
-from rookery.studies.workers.supervisor import Event
+from rookery.studies.workers.supervisor import Event, Supervision
 from rookery.studies.workers.trial_claims import LEASE, OpenTrial, TrialClaims
 from rookery.studies.workers.verification import (
     add_value,
@@ -42,6 +39,7 @@ from rookery.training.seeds.processes import CORES_OF_PROCESSES, Shares
 from rookery.training.storage.trust import code_in
 
 LOG = "cluster.log"
+POLL_SECONDS = 0.2
 
 
 class RayRunners(RayTransport):
@@ -125,9 +123,6 @@ def _mark(folder: StudyFolder) -> SharedMark:
     return mark
 
 
-POLL_SECONDS = 0.2
-
-
 @dataclass(eq=False)
 class _Training:
     """A trial whose parts are out."""
@@ -138,34 +133,24 @@ class _Training:
     jobs: list[Job] = field(default_factory=list)
 
 
-class TrialSupervisor:
-    """Within `with`, SIGINT and SIGTERM stop all runs, which save; a second SIGINT ends everything at once."""
+class TrialSupervisor(Supervision):
+    """Supervises a search whose trials train on a cluster. It alone has the study: it claims trials, gives out their
+    parts and records what comes back, so that neither a database nor a disk must be reached from the nodes."""
 
     def __init__(self, store: StudyStore, base: RunConfig, pool: RunnerPool, train: bool = True) -> None:
-        self.signal, self.stopping = 0, ""
         self._store, self._base, self._search, self._pool, self._train = store, base, base.search, pool, train
         self._claims = TrialClaims(store, base, f"ray-{os.getpid()}", self._tell)
         self._heard: Callable[[Event], None] = lambda event: None
         self._training: list[_Training] = []
-        self._verifying: dict[int, list[TrialPart]] = {}
         self._stop_by = math.inf
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> TrialSupervisor:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._on_signal)
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.cancel(self._pool.jobs)
         for training in self._training:
             training.lease.close()
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        super().__exit__()
 
     def stop(self, reason: str) -> None:
-        """Ask all runs to save and end. What they have begun is continued by the next search."""
         if self.stopping:
             return
         self.stopping, self._stop_by = reason, time.monotonic() + GRACE_SECONDS
@@ -176,7 +161,7 @@ class TrialSupervisor:
             self._go_on(training)
 
     def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None:
-        """Until all trials have ended and the best are verified. Arguments are those of a local supervisor."""
+        """Until all trials have ended and the best are verified."""
         self._heard = heard
         if self._train:
             self._turn_until(self._trials_done, self._begin_trials, tick)
@@ -301,8 +286,3 @@ class TrialSupervisor:
 
     def _tell(self, **facts: Any) -> None:
         self._heard(facts)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.signal and number == signal.SIGINT:
-            os._exit(128 + number)
-        self.signal = number

@@ -26,6 +26,9 @@ from rookery.learners.learner import Tree
 from rookery.training.storage.trust import code_in
 
 RESTART_WINDOW = 60.0  # seconds, in which `max_restarts` of a process are allowed
+START_SECONDS = 300.0  # for importing torch and making envs, on a busy node
+CLOSE_SECONDS = 5.0  # for closing envs
+Learning = tuple[str, tuple[Any, Any], Any, int]  # arguments of `CollectorActor.use_learner`
 
 
 class ProcessLosses:
@@ -48,11 +51,6 @@ class ProcessLosses:
                 f"(max_restarts={self._most})"
             )
         self._lost_at.append(now)
-
-
-START_SECONDS = 300.0  # for importing torch and making envs, on a busy node
-CLOSE_SECONDS = 5.0  # for closing envs
-Learning = tuple[str, tuple[Any, Any], Any, int]  # arguments of `CollectorActor.use_learner`
 
 
 @dataclass(eq=False)

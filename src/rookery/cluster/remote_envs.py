@@ -30,6 +30,10 @@ from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch
 
+MOST_SHOWN = 32  # collectors with a figure of their own: more would be more than anybody reads
+CHECK_SECONDS = 5.0  # between two looks at the nodes
+LEAVE_SECONDS = 30.0  # a node that is replaced sooner costs only what was lost with it
+
 
 class RemoteEnvs(VectorEnv):
     """What a run needs to know of its engine, for envs that collectors step."""
@@ -152,9 +156,6 @@ def open_ray_envs(run: ResolvedRun) -> Iterator[RemoteEnvs]:
         yield envs
 
 
-MOST_SHOWN = 32  # collectors with a figure of their own: more would be more than anybody reads
-
-
 class ClusterFigures:
     """Adds up what travels and what collectors do, between two reports."""
 
@@ -195,10 +196,6 @@ class ClusterFigures:
         pairs = zip(self._collectors.handles, self._collectors.shares, strict=True)
         places = [f"{self._transport.place(handle)}: {share.text}" for handle, share in pairs]
         return {"collectors": places, "cluster_dashboard": self._transport.dashboard()}
-
-
-CHECK_SECONDS = 5.0  # between two looks at the nodes
-LEAVE_SECONDS = 30.0  # a node that is replaced sooner costs only what was lost with it
 
 
 class NodeFollower:

@@ -1,4 +1,9 @@
-"""What the run needs of a cluster: processes that hold a `CollectorActor`, calls of its methods, and their results."""
+"""What the run needs of a cluster: processes that hold a `CollectorActor`, calls of its methods, and their results.
+
+Small arguments and results travel as one piece of bytes each. Ray sends what is small within its messages, but handles
+every array in it apart: a rollout of a thousand steps takes 2.4 ms then, and 1.4 ms as one piece. What is large travels
+through the object store, as arrays that nobody copies.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,8 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
+
+INLINE_BYTES = 64 * 1024  # Ray sends what has less than 100 KiB within its messages
 
 
 class CollectorLost(Exception):
@@ -61,9 +68,6 @@ class Transport(Protocol):
 
     def kill(self, handle: Any) -> None:
         """End its process, also one that hangs."""
-
-
-INLINE_BYTES = 64 * 1024  # Ray sends what has less than 100 KiB within its messages
 
 
 def pack(value: Any) -> Any:

@@ -26,6 +26,7 @@ from rookery.training.run.callbacks import Callback, RunControl
 from rookery.training.storage.trust import reached_by
 
 LOG_CHARACTERS = 20_000
+BUSY = "busy"
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,6 @@ class RunnerStatus:
 
     memory: int
     evaluations: list[tuple[int, float]]
-
-
-BUSY = "busy"
 
 
 class TrialRunner(NodeProcess):

@@ -65,8 +65,8 @@ def best_trials(view: StudyView) -> tuple[BestTrial | None, tuple[BestTrial, ...
     ranked = sorted(view.verified.values(), key=lambda one: (-one.iqm, one.number))
     pairs = [(view.trial(one.number), one) for one in ranked if one.iqm == one.iqm]
     verified = tuple(
-        BestTrial(trial.number, dict(trial.settings), trial.value, _pair(trial.interval), one.iqm,
-                  _pair(one.interval), tuple(str(run) for run in one.runs))
+        BestTrial(trial.number, dict(trial.settings), trial.value, trial.interval, one.iqm,
+                  one.interval, one.runs)
         for trial, one in pairs if trial is not None
     )  # fmt: skip
     if verified or view.best is None:
@@ -84,8 +84,4 @@ def front_of(view: StudyView) -> tuple[dict[str, Any], ...]:
 
 def _unverified(trial: TrialView) -> BestTrial:
     runs = tuple(str(part["run"]) for part in trial.parts.values() if part.get("run"))
-    return BestTrial(trial.number, dict(trial.settings), trial.value, _pair(trial.interval), runs=runs)
-
-
-def _pair(interval: Any) -> tuple[float, float] | None:
-    return None if interval is None else (float(interval[0]), float(interval[1]))
+    return BestTrial(trial.number, dict(trial.settings), trial.value, trial.interval, runs=runs)

@@ -33,6 +33,7 @@ from rookery.training.storage.run_dir import RunDir
 __all__ = ["Scheduler", "read_lineage", "train_pbt"]
 
 FIRST_SETTINGS = 0  # the key of the random numbers of the members' first settings; rounds count from 1
+LINEAGE = "lineage.jsonl"
 
 
 def train_pbt(config: RunConfig) -> list[Result]:
@@ -237,9 +238,6 @@ def perturbed(dimension: Dimension, value: Any, factor: float) -> Any:
     if isinstance(found, IntDistribution) and round(value * factor) == value:
         return inside(found, value + (1 if factor > 1 else -1))
     return inside(found, value * factor)
-
-
-LINEAGE = "lineage.jsonl"
 
 
 def read_lineage(folder: Path) -> list[dict[str, Any]]:

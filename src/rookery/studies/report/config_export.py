@@ -27,6 +27,17 @@ from rookery.studies.storage.study_view import StudyView, TrialView
 LARGEST = 16 << 20  # bytes of a run's config.json
 OF_THE_SEARCH = ("search", "name", "runs_dir")  # what a run of its own does not take from a study
 SECTION, KEY = re.compile(r"^\[([\w.]+)\]$"), re.compile(r"^(\w+) = ")
+ONE_MINUS, POWER = "one_minus_", "_pow"
+NETS = {"tiny": [64], "small": [64, 64], "medium": [256, 256], "big": [400, 300], "large": [256, 256, 256]} | {
+    "verybig": [512, 512, 512]
+}
+# By the first of these options that a study has, its learner.
+TELLING = {
+    "clip_range": "ppo", "gae_lambda": "ppo", "exploration_final_eps": "dqn", "exploration_fraction": "dqn",
+    "target_update_interval": "dqn", "policy_delay": "td3", "noise_std": "td3", "noise_type": "td3",
+    "ent_coef": "sac", "tau": "sac",
+}  # fmt: skip
+NO_EQUAL = "has no equal here, and is omitted"
 
 
 @dataclass(frozen=True)
@@ -153,19 +164,6 @@ def _commented(text: str, searched: Mapping[str, Any]) -> str:
             lines.append(f"# {mark}{known[key].description}")
         lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-ONE_MINUS, POWER = "one_minus_", "_pow"
-NETS = {"tiny": [64], "small": [64, 64], "medium": [256, 256], "big": [400, 300], "large": [256, 256, 256]} | {
-    "verybig": [512, 512, 512]
-}
-# By the first of these options that a study has, its learner.
-TELLING = {
-    "clip_range": "ppo", "gae_lambda": "ppo", "exploration_final_eps": "dqn", "exploration_fraction": "dqn",
-    "target_update_interval": "dqn", "policy_delay": "td3", "noise_std": "td3", "noise_type": "td3",
-    "ent_coef": "sac", "tau": "sac",
-}  # fmt: skip
-NO_EQUAL = "has no equal here, and is omitted"
 
 
 def origin(attributes: Mapping[str, Any]) -> dict[str, Any]:

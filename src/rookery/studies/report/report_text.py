@@ -24,6 +24,13 @@ from rookery.studies.storage.study_view import StudyView, TrialView, open_study
 BAR = 40  # cells of the bar of all trials
 COLOURS = {"finished": "green", "running": "cyan", "failed": "red", "pruned": "yellow", "waiting": "bright_black"}
 BAR_STATES = ("finished", "pruned", "failed", "running")
+HEADINGS = ("study", "world", "learner", "trials>", "running>", "failed>", "best value>", "verified>", "last trial")
+IMPORTANCE_BAR = 24  # cells
+FEW_SETTINGS = 6  # that are shown in one column
+ENOUGH = 50  # trials for importances to rely on
+SHOWN_IMPORTANCES, SHOWN_RUNS, SHOWN_FRONT = 8, 8, 10
+METHOD_NAMES = {"ped-anova": "PED-ANOVA", "fanova": "fANOVA"}
+PALE = "bright_black"
 
 
 def report_text(report: StudyReport, width: int = 100, top: int = 5) -> RenderableType:
@@ -111,9 +118,6 @@ def _pace(report: StudyReport) -> list[str]:
     return [*texts, f"{count(figures.steps)} steps"] if figures.steps else texts
 
 
-HEADINGS = ("study", "world", "learner", "trials>", "running>", "failed>", "best value>", "verified>", "last trial")
-
-
 def table(studies_dir: str | Path = "studies") -> list[dict[str, Any]]:
     """One row per study, by name; `error` says why a study cannot be read."""
     return [_row(folder) for folder in study_folders(studies_dir)]
@@ -156,14 +160,6 @@ def _row(folder: Path) -> dict[str, Any]:
         "verified_value": None if verified is None else verified.iqm,
         "last": max(moments).isoformat(sep=" ", timespec="minutes") if moments else None,
     }
-
-
-IMPORTANCE_BAR = 24  # cells
-FEW_SETTINGS = 6  # that are shown in one column
-ENOUGH = 50  # trials for importances to rely on
-SHOWN_IMPORTANCES, SHOWN_RUNS, SHOWN_FRONT = 8, 8, 10
-METHOD_NAMES = {"ped-anova": "PED-ANOVA", "fanova": "fANOVA"}
-PALE = "bright_black"
 
 
 def heading(title: str, note: str = "") -> Text:

@@ -1,4 +1,5 @@
-"""One dimension of a search space: a key of the configuration, its values, and when it counts."""
+"""What a search space is made of: dimensions, each a key of the configuration, its values, and when it counts; and
+conditions on settings, such as "ppo.epochs * ppo.minibatches <= 64"."""
 
 from __future__ import annotations
 
@@ -23,6 +24,17 @@ from rookery.errors import ConfigError
 KINDS = ("log", "uniform", "int", "log_int", "choice", "value")
 EXTRA = ("step", "when")
 SCALARS = (bool, int, float, str, type(None))
+LONGEST = 500  # characters
+MOST_BITS = 1024  # of an integer, about as large as a float can be
+ARITHMETIC: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg,
+}  # fmt: skip
+OPERATORS: dict[type, Callable[..., Any]] = {
+    **ARITHMETIC, ast.Not: operator.not_, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.In: lambda value, values: value in values,
+    ast.NotIn: lambda value, values: value not in values,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -150,17 +162,6 @@ def _wrong(key: str, text: str) -> ConfigError:
     return ConfigError(f"`search.space`: `{key}` {text}")
 
 
-LONGEST = 500  # characters
-MOST_BITS = 1024  # of an integer, about as large as a float can be
-ARITHMETIC: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg,
-}  # fmt: skip
-OPERATORS: dict[type, Callable[..., Any]] = {
-    **ARITHMETIC, ast.Not: operator.not_, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
-    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.In: lambda value, values: value in values,
-    ast.NotIn: lambda value, values: value not in values,
-}  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min, "max": max, "len": len, "abs": lambda value: abs(_number(value)),
     "sum": lambda values: _number(sum(map(_number, values))),
@@ -168,7 +169,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Constraint:
-    """A condition, parsed once.
+    """A condition, parsed once: arithmetic and comparisons of keys and numbers. Nothing else is evaluated: texts and
+    lists are compared, never repeated, joined or formatted.
 
     >>> Constraint("ppo.epochs * 2 <= 8").holds({"ppo.epochs": 4})
     True

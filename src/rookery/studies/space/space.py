@@ -22,6 +22,9 @@ from rookery.studies.space.dimensions import Constraint, Dimension, flat, inside
 __all__ = ["SearchSpace", "with_settings"]
 
 LARGEST_GRID = 100_000
+SECTIONS = (*sections(), "world_options")
+FIXED = ("world", "steps", "episodes", "seed", "name", "runs_dir", "callbacks", "tables", "init_from")
+FIXED_SECTIONS = ("search", "monitor", "checkpoints", "evaluation", "league")
 
 
 class SearchSpace:
@@ -213,11 +216,6 @@ def _steps(found: BaseDistribution) -> list[Any] | None:
 
 def _varies(keys: Sequence[str]) -> str:
     return f"{join_or([f'`{key}`' for key in keys])} {'do' if len(keys) > 1 else 'does'}"
-
-
-SECTIONS = (*sections(), "world_options")
-FIXED = ("world", "steps", "episodes", "seed", "name", "runs_dir", "callbacks", "tables", "init_from")
-FIXED_SECTIONS = ("search", "monitor", "checkpoints", "evaluation", "league")
 
 
 def with_settings(config: RunConfig, settings: Mapping[str, Any]) -> RunConfig:

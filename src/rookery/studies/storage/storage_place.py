@@ -17,6 +17,13 @@ POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 CONNECT_SECONDS = 10
 SECRETS = ("password", "sslpassword")  # of a URL's query
 KNOWN = "give the path of a SQLite file, or postgresql://user@host/database"
+MOUNTS = Path("/proc/mounts")
+NETWORK = {
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "vmhgfs",
+}  # fmt: skip
+# FUSE is used for both; what is not known to be a local disk counts as a network drive.
+LOCAL_FUSE = {"bindfs", "encfs", "exfat", "ext2", "ext4", "fuse-overlayfs", "gocryptfs", "mergerfs", "ntfs", "ntfs-3g"}
 
 
 @dataclass(frozen=True)
@@ -119,15 +126,6 @@ def _split_password(url: str) -> tuple[str, str | None]:
 def _sqlite_file(url: str) -> str:
     """The path in a URL such as sqlite:///studies/x.db, or sqlite:////data/x.db."""
     return re.sub(r"^sqlite:///?", "", url).split("?")[0]
-
-
-MOUNTS = Path("/proc/mounts")
-NETWORK = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
-    "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "vmhgfs",
-}  # fmt: skip
-# FUSE is used for both; what is not known to be a local disk counts as a network drive.
-LOCAL_FUSE = {"bindfs", "encfs", "exfat", "ext2", "ext4", "fuse-overlayfs", "gocryptfs", "mergerfs", "ntfs", "ntfs-3g"}
 
 
 def network_drive(path: Path, mounts: str | None = None) -> str | None:

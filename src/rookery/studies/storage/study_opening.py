@@ -1,4 +1,5 @@
-"""Makes or opens the database of a study: one process at a time, so that two searches may start at one moment."""
+"""Makes or opens the database of a study: one process at a time, so that two searches may start at one moment. Which
+settings may differ between the searches of one study: those that do not change what a trial's value means."""
 
 from __future__ import annotations
 
@@ -26,6 +27,17 @@ from rookery.studies.storage.trial_view import FORMAT, STUDY_CONFIG, STUDY_FORMA
 
 OPENING_SECONDS = 60.0  # a wrong host or port is told sooner than a server that worked is given up
 ADVISORY_LOCK = 7667673  # a number that no other program locks in PostgreSQL
+FREE = {
+    "name", "runs_dir", "workers", "backend", "start_method", "device", "groups", "step_timeout", "on_failure",
+    "max_restarts", "on_out_of_memory", "devices",
+    "search.n_trials", "search.study_name", "search.studies_dir", "search.storage", "search.workers",
+    "search.timeout", "search.sampler", "search.seed", "search.constraints", "search.enqueue", "search.verify",
+    "search.verify_seeds", "search.pruner", "search.trial_timeout", "search.trial_memory", "search.trial_gpu_memory",
+    "search.max_failures",
+}  # fmt: skip
+FREE_SECTIONS = ("monitor.", "checkpoints.", "search.population.")
+WHOLE = ("search.space", "world_options", "tables")  # tables whose keys have dots, or are the world's own
+SHOWN = 5
 
 
 def open_study_storage(
@@ -177,19 +189,6 @@ def _check(
         )
     if config is not None and STUDY_CONFIG in known:
         check_same(folder.name, known[STUDY_CONFIG], recorded_config(config))
-
-
-FREE = {
-    "name", "runs_dir", "workers", "backend", "start_method", "device", "groups", "step_timeout", "on_failure",
-    "max_restarts", "on_out_of_memory", "devices",
-    "search.n_trials", "search.study_name", "search.studies_dir", "search.storage", "search.workers",
-    "search.timeout", "search.sampler", "search.seed", "search.constraints", "search.enqueue", "search.verify",
-    "search.verify_seeds", "search.pruner", "search.trial_timeout", "search.trial_memory", "search.trial_gpu_memory",
-    "search.max_failures",
-}  # fmt: skip
-FREE_SECTIONS = ("monitor.", "checkpoints.", "search.population.")
-WHOLE = ("search.space", "world_options", "tables")  # tables whose keys have dots, or are the world's own
-SHOWN = 5
 
 
 def recorded_config(config: RunConfig, short: bool = False) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""A study as its workers see it: they claim trials, and what they record survives their death."""
+"""A study as its workers see it: they claim trials, and what they record survives their death. A `Claim` is a trial
+that this worker trains: what is known about it, and what is recorded about it."""
 
 from __future__ import annotations
 

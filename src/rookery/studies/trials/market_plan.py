@@ -38,6 +38,11 @@ HELD_OUT = 1_000  # added to the first seed of a trial: the first seed of its ve
 # A report at the end of a run would play the last segment, and nobody looks at the plots of thousands of runs.
 NO_REPORT = {"report": False, "plot": False, "tensorboard": False, "video": False}
 NEVER = 10**12  # steps: a run that evaluates so rarely does so once, at its end
+GROUPS = 4  # of combinatorial purged cross-validation, unless `search.folds` says otherwise
+LAST_SEGMENT = 0.15  # of the bars: the split "test" of a market world
+LEAST_BARS = 10  # of a window, beyond the lookback: fewer say nothing
+OF_A_SEARCH = {"split": "train", "evaluation_split": "validation"}  # options that a search sets itself
+FIGURES = "test_figures.json"  # in the folder of a trial's run
 
 
 class CrossValidationPlan:
@@ -104,12 +109,6 @@ def _part(config: RunConfig, name: str, seed: int, split: Any, evaluation_split:
         rarely = {"every": NEVER, "max_episodes": config.evaluation.max_episodes or config.evaluation.episodes}
         changes["evaluation"] = config.evaluation.model_copy(update=rarely)
     return part_of(config, name, **changes)
-
-
-GROUPS = 4  # of combinatorial purged cross-validation, unless `search.folds` says otherwise
-LAST_SEGMENT = 0.15  # of the bars: the split "test" of a market world
-LEAST_BARS = 10  # of a window, beyond the lookback: fewer say nothing
-OF_A_SEARCH = {"split": "train", "evaluation_split": "validation"}  # options that a search sets itself
 
 
 def groups_per_test(groups: int) -> int:
@@ -181,9 +180,6 @@ def _too_few(rows: int, groups: int, embargo: int, why: str) -> OptionError:
         f"{rows} bars are too few for search.folds = {groups} groups with search.embargo = {embargo} ({why}): take "
         "more bars, fewer groups or a shorter embargo"
     )
-
-
-FIGURES = "test_figures.json"  # in the folder of a trial's run
 
 
 def played(run: RunDir, split: Any, changes: Mapping[str, Any] | None = None) -> tuple[JoinedAccount, MarketFacts]:

@@ -1,4 +1,5 @@
-"""Trains the parts of trials, as ordinary runs: new ones are begun, interrupted ones resumed, finished ones read."""
+"""Trains the parts of trials, as ordinary runs: new ones are begun, interrupted ones resumed, finished ones read. Parts
+that differ in numbers, seeds and windows only train side by side, as one program."""
 
 from __future__ import annotations
 

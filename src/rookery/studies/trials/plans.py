@@ -1,4 +1,5 @@
-"""Which plan the trials of a study follow."""
+"""What a trial consists of: one or several runs, and how their values become the value of the trial. Trials are judged
+over seeds, or by cross-validation in market worlds."""
 
 from __future__ import annotations
 
@@ -18,6 +19,16 @@ from rookery.worlds.built_in_worlds import BACKTEST
 from rookery.worlds.world_spec import load_object
 
 CROSS_VALIDATION = "rookery.studies.trials.market_plan:CrossValidationPlan"
+TRIAL_NAME = "trial-{number:05d}"
+Values = Mapping[str, float]  # of the parts of one trial, by the part's name, in the order in which they were trained
+FEW = 4  # degrees of freedom of the pooled deviation
+QUANTILE = 1.96  # a trial that equals the best is given up once in 40 times
+HELD_OUT = 1_000  # added to the first tuning seed: the first seed of a verification
+# Seeds of evaluations: all trials play the same episodes, and verifications others.
+TUNING_EPISODES, HELD_OUT_EPISODES = 10_000, 20_000
+EPISODES = 20  # of the last evaluation, and up to four times as many while its mean is uncertain
+SUMMARY_KEYS = {"evaluation": "eval/return", "best_evaluation": "eval/best_return"}
+SEVERAL = 2  # values, for an interval
 
 
 def plan_for(config: RunConfig) -> TrialPlan:
@@ -39,11 +50,6 @@ def is_market(config: RunConfig) -> bool:
     """Whether the world trades on bars, so that its trials are cross-validated."""
     spec = registry.get(config.world) or registry.by_source(config.world)
     return spec is not None and spec.report == BACKTEST
-
-
-TRIAL_NAME = "trial-{number:05d}"
-
-Values = Mapping[str, float]  # of the parts of one trial, by the part's name, in the order in which they were trained
 
 
 @dataclass(frozen=True)
@@ -96,12 +102,15 @@ def part_of(config: RunConfig, name: str, **changes: Any) -> TrialPart:
     return TrialPart(name, config.model_copy(update={**changes, "name": run_name}), run_name)
 
 
-FEW = 4  # degrees of freedom of the pooled deviation
-QUANTILE = 1.96  # a trial that equals the best is given up once in 40 times
-
-
 def may_be_best(values: Sequence[float], others: Sequence[Sequence[float]], seeds: int) -> bool:
-    """Whether a trial with these values may still be better than the best of the others.
+    """Racing: whether a trial with these values may still be better than the best of the others, so that another seed
+    is worth its time. The rule, for the values x1 ... xn, and the best of the trials that have all seeds, with m values
+    of mean B:
+
+        mean(x1 ... xn) + 1.96 * s * sqrt(1/n + 1/m) >= B
+
+    s is the standard deviation between the seeds of one trial, pooled over all trials with two seeds or more, also this
+    one. While less than FEW degrees of freedom are known, every trial gets its next seed.
 
     Args:
         values: Of the trial's seeds so far.
@@ -131,14 +140,6 @@ def pooled_deviation(trials: Sequence[Sequence[float]]) -> float | None:
     return math.sqrt(sum(float(((values - values.mean()) ** 2).sum()) for values in repeated) / degrees)
 
 
-HELD_OUT = 1_000  # added to the first tuning seed: the first seed of a verification
-# Seeds of evaluations: all trials play the same episodes, and verifications others.
-TUNING_EPISODES, HELD_OUT_EPISODES = 10_000, 20_000
-EPISODES = 20  # of the last evaluation, and up to four times as many while its mean is uncertain
-SUMMARY_KEYS = {"evaluation": "eval/return", "best_evaluation": "eval/best_return"}
-SEVERAL = 2  # values, for an interval
-
-
 class SeedPlan:
     """Each part is a run with a seed of its own: `seed`, `seed + 1` and so on of the configuration for tuning, and
     `seed + 1000` and so on for verification."""
@@ -152,7 +153,7 @@ class SeedPlan:
         return [self._tuning_part(config, k) for k in range(count)]
 
     def more_parts(self, config: RunConfig, values: Values, others: Sequence[Values]) -> list[TrialPart]:
-        """The next seed, while the trial may still be the best: see `racing`."""
+        """The next seed, while the trial may still be the best: see `may_be_best`."""
         if len(values) >= self.search.seeds:
             return []
         known = [list(other.values()) for other in others]

@@ -1,4 +1,5 @@
-"""Limits of a trial: time, memory, GPU memory. A worker keeps what it can; the supervisor kills one that does not."""
+"""What ends a trial early: limits of time, memory and GPU memory, of which a worker keeps what it can, while the
+supervisor kills one that does not; and the signals that stop a worker."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from rookery.studies.trials.plans import trial_name
 
 GRACE_SECONDS = 60.0  # to save a checkpoint and end, beyond the time of a trial
 LARGEST = 1 << 16  # bytes of a verdict
+ASKED = "asked to stop"
 
 
 def memory_of(pid: int) -> int:
@@ -79,9 +81,6 @@ class Verdicts:
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{trial_name(number)}.failed.json"
-
-
-ASKED = "asked to stop"
 
 
 class StopSignals:

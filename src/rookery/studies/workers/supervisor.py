@@ -1,4 +1,5 @@
-"""Starts the workers of a search, watches them, replaces those that die, and stops them."""
+"""Where the trials of a search train: in processes of this machine, which are started, watched, replaced when they die,
+and stopped; or on a cluster, whose module is imported only for a search that asks for it, by its name."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from rookery.config import RunConfig
 from rookery.config.sections import ClusterOptions, check_local
@@ -36,68 +37,99 @@ MOST_DEATHS = 3  # of workers in one trial, or of workers that have trained noth
 LOST = 75  # exit status of a worker whose storage is gone
 
 Event = Mapping[str, Any]
+# Imports make some 300,000 objects that stay: walking through them again and again takes a second.
+CODE = (
+    "import gc, sys; gc.set_threshold(10_000, 20, 50); "
+    "from rookery.engine.workers.child_process import die_with_parent; "
+    "die_with_parent(int(sys.argv.pop(1))); from rookery.studies.workers.trial_worker import main; gc.freeze(); main()"
+)
+TAIL = 2000  # bytes of a log
+CLUSTERS = {"ray": ("rookery.cluster.ray_search", "open_ray_workers")}
 
 
-class Supervisor:
-    """Within `with`, SIGINT and SIGTERM stop all workers, which save; a second SIGINT ends everything at once."""
+class Supervision:
+    """What a search sees of those who train its trials. Within `with`, SIGINT and SIGTERM set `signal`, so that all are
+    asked to save and end; a second SIGINT ends everything at once."""
+
+    signal, stopping = 0, ""  # `stopping` is why they were asked to stop
+
+    def __enter__(self) -> Self:
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.signal and number == signal.SIGINT:
+            self.kill()
+            os._exit(128 + number)
+        self.signal = number
+
+    def kill(self) -> None:
+        """End, at once, what would not end with this process."""
+
+    def stop(self, reason: str) -> None:
+        """Ask all to save and end. What they have begun is continued by the next search."""
+        raise NotImplementedError
+
+    def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None:
+        """Until all has ended. `heard` is called with each event, and `tick` several times a second.
+
+        Raises:
+            StorageLost: The storage is gone.
+            StudyError: Workers die before they have begun a trial.
+        """
+        raise NotImplementedError
+
+
+class Supervisor(Supervision):
+    """Supervises processes of this machine."""
 
     def __init__(
         self, folder: StudyFolder, base: RunConfig, workers: int, variables: Mapping[str, str], train: bool = True
     ) -> None:
         """`variables` are added to the environment of workers. Without `train`, trials are verified only."""
-        self.folder, self.search, self.signal = folder, base.search, 0
+        self.folder, self.search = folder, base.search
         self.workers: list[WorkerProcess] = []
         self._events: queue.SimpleQueue[tuple[WorkerProcess, Event | None]] = queue.SimpleQueue()
         self._variables, self._deaths, self._memory_due = dict(variables), Counter[int](), 0.0
         self._verdicts = Verdicts(own_folder(folder.workers))
-        self._stopping, self._idle_deaths = "", 0
-        self._before: dict[int, Any] = {}
+        self._idle_deaths = 0
         self._names = [f"{os.getpid()}-{k}" for k in range(1, workers + 1)]
         self._task = {
             "study": str(folder.path.absolute()), "config": base.model_dump(mode="json", exclude_unset=True),
             "train": train, "verify": base.search.verify > 0,
         }  # fmt: skip
 
-    def __enter__(self) -> Supervisor:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._on_signal)
+    def __enter__(self) -> Self:
+        super().__enter__()
         for name in self._names:
             self._start(name)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for worker in self.workers:  # an error passes: nothing may be left running
-            worker.kill()
+        self.kill()  # an error passes: nothing may be left running
+        for worker in self.workers:
             self._file(worker.name).unlink(missing_ok=True)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        super().__exit__()
 
-    @property
-    def running(self) -> list[int]:
-        """The trials that are being trained."""
-        return sorted(number for worker in self.workers for number in worker.trials)
-
-    @property
-    def stopping(self) -> str:
-        """Why the workers were asked to stop; "" if they were not."""
-        return self._stopping
+    def kill(self) -> None:
+        for worker in self.workers:
+            worker.kill()
 
     def stop(self, reason: str) -> None:
-        """Ask all workers to save and end. What they have begun is continued by the next search."""
-        self._stopping = self._stopping or reason
+        self.stopping = self.stopping or reason
         for worker in self.workers:
             worker.stop()
 
     def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None:
-        """Until all workers have ended. `heard` is called with each event, and `tick` several times a second.
-
-        Raises:
-            StorageLost: The storage is gone; the message is a worker's.
-            StudyError: Workers die before they have begun a trial.
-        """
         while self.workers:
-            if self.signal and not self._stopping:
+            if self.signal and not self.stopping:
                 self.stop("interrupted")
             try:
                 worker, event = self._events.get(timeout=POLL_SECONDS)
@@ -140,7 +172,7 @@ class Supervisor:
         self.workers.remove(worker)
         status = worker.status or 0
         self._file(worker.name).unlink(missing_ok=True)
-        if status == 0 or self._stopping:
+        if status == 0 or self.stopping:
             return
         for number in worker.trials:
             self._deaths[number] += 1
@@ -160,25 +192,9 @@ class Supervisor:
     def _file(self, name: str) -> Path:
         return self.folder.workers / f"worker-{name}.json"
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.signal and number == signal.SIGINT:
-            for worker in self.workers:
-                worker.kill()
-            os._exit(128 + number)
-        self.signal = number
-
 
 def _how(status: int) -> str:
     return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-
-
-# Imports make some 300,000 objects that stay: walking through them again and again takes a second.
-CODE = (
-    "import gc, sys; gc.set_threshold(10_000, 20, 50); "
-    "from rookery.engine.workers.child_process import die_with_parent; "
-    "die_with_parent(int(sys.argv.pop(1))); from rookery.studies.workers.trial_worker import main; gc.freeze(); main()"
-)
-TAIL = 2000  # bytes of a log
 
 
 class WorkerProcess:
@@ -241,22 +257,6 @@ class WorkerProcess:
                     self._events.put((self, json.loads(line)))
         self.process.wait()
         self._events.put((self, None))
-
-
-CLUSTERS = {"ray": ("rookery.cluster.ray_search", "open_ray_workers")}
-
-
-class Supervision(Protocol):
-    """What a search sees of those who train its trials; see `Supervisor`."""
-
-    signal: int
-
-    @property
-    def stopping(self) -> str: ...
-
-    def stop(self, reason: str) -> None: ...
-
-    def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None: ...
 
 
 class WorkerPlace(Protocol):

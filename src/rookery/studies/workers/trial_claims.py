@@ -1,4 +1,5 @@
-"""Takes trials from a study and records what becomes of them, wherever they are trained."""
+"""Takes trials from a study and records what becomes of them, wherever they are trained: which parts of a trial are
+left, and what they make of it."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from rookery.training.run.callbacks import Callback
 from rookery.training.storage.run_dir import RunDir
 
 LEASE = "lease"  # the state of a trial that another worker has taken over
+WILCOXON = "wilcoxon"
 
 
 class TrialClaims:
@@ -88,9 +90,6 @@ class TrialClaims:
     def _failed(self, claim: Claim, reason: str) -> None:
         claim.fail(reason)
         self.tell(event="end", trial=claim.number, state="failed", reason=reason, value=None)
-
-
-WILCOXON = "wilcoxon"
 
 
 class OpenTrial:

@@ -37,6 +37,7 @@ from rookery.studies.workers.limits import StopSignals
 from rookery.training.storage.run_dir import RunDir
 
 VALUE = "study_value"  # in run.json: what a verification's run has reached
+POLL_SECONDS = 0.5  # while other workers have what is left
 
 
 def to_verify(trials: Sequence[FrozenTrial], count: int) -> list[FrozenTrial]:
@@ -105,9 +106,6 @@ def failed_facts(parts: Sequence[TrialPart], reason: str) -> dict[str, Any]:
 
 def _runs(parts: Sequence[TrialPart]) -> list[str]:
     return [f"runs/{part.run_name}" for part in parts]
-
-
-POLL_SECONDS = 0.5  # while other workers have what is left
 
 
 class VerificationWorker:

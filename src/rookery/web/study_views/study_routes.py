@@ -32,6 +32,8 @@ from rookery.web.study_views.study_threads import in_thread
 CURVES = 200  # trials whose intermediate values are drawn, unless the page asks for fewer
 IMPORTANCES_SECONDS = 10.0  # a study that goes on gets new importances so often
 Answer = Callable[[OpenStudy, Request], Any]
+KINDS = {"f": "f4", "d": "f8", "i": "i4", "b": "i1"}  # by NumPy's letter
+ALIGNED = 8  # bytes: an array of doubles in a browser may begin there
 
 
 def study_routes() -> list[BaseRoute]:
@@ -172,10 +174,6 @@ def _packed(value: Any) -> Response:
 def _json(value: Any) -> Response:
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-KINDS = {"f": "f4", "d": "f8", "i": "i4", "b": "i1"}  # by NumPy's letter
-ALIGNED = 8  # bytes: an array of doubles in a browser may begin there
 
 
 def packed(answer: dict[str, Any]) -> bytes:
