@@ -112,8 +112,7 @@ def test_learners_on_cpus_spread_over_the_nodes() -> None:
 def test_the_run_learns_what_its_twin_learns(learners: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy that would be on a GPU makes the updates, and the run goes on with its weights, optimizer and shuffles:
     on a CPU, the bits are those of learners without copies."""
-    for module in ("learner_actor", "helper_learners"):
-        monkeypatch.setattr(f"rookery.cluster.{module}.free_gpu", lambda taken: torch.device("cpu"))
+    monkeypatch.setattr("rookery.cluster.helper_learners.free_gpu", lambda taken: torch.device("cpu"))
     use(InProcess(has_own=True), monkeypatch)
     twins = run_learners(tmp_path, "twins", learners, cluster={"learner_device": "cuda"})
     use(InProcess(has_own=True), monkeypatch)
