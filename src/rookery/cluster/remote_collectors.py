@@ -105,7 +105,7 @@ class RemoteCollectors:
 
     def use_learner(self, *learning: Any) -> None:
         """See `CollectorActor.use_learner`."""
-        self._learning = learning  # type: ignore[assignment]
+        self._learning = learning
         self._all("use_learner", lambda held: learning)
 
     def reset(self, root: int) -> None:

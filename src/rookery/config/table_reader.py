@@ -45,7 +45,7 @@ class TableReader:
         if isinstance(value, float) and value.is_integer() and field.annotation is int:
             value = int(value)
         try:
-            kind: Any = Annotated[field.annotation, field]  # type: ignore[valid-type]
+            kind: Any = Annotated[field.annotation, field]
             return TypeAdapter(kind).validate_python(value, strict=True)
         except ValidationError:
             return self.wrong(place, words or valid_values(field), value)

@@ -121,7 +121,7 @@ class CudaEngine(AsyncCalls):
         results = self._step(actions)
         if self.settings.copy:
             results = [part.clone() for part in results]
-        return self._observations(), *results, self.infos()  # type: ignore[return-value]
+        return self._observations(), *results, self.infos()
 
     def step_for_learner(self, actions: torch.Tensor) -> tuple[Any, ...]:
         """Observations, rewards and flags as `step` returns them, and the final observations in the place of infos,

@@ -81,7 +81,7 @@ def fresh_entropy() -> int:
 
 # --- global generators ------------------------------------------------------------------------------------------------
 
-_PYTHON = random._inst  # type: ignore[attr-defined]  # the generators behind the module-level functions
+_PYTHON = random._inst  # the generators behind the module-level functions
 _NUMPY: Any = np.random.mtrand._rand
 _swap: Any = np.random.set_bit_generator  # type: ignore[attr-defined]
 _swapping = new_lock()

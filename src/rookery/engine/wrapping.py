@@ -197,7 +197,7 @@ def _shrunk(space: gym.Space, size: Size) -> tuple[gym.Space, Callable[[Any], An
     shape = list(space.shape)
     for axis, side in zip(axes, size, strict=True):
         shape[axis] = min(shape[axis], side)
-    box = spaces.Box(space.low.min(), space.high.max(), tuple(shape), space.dtype.type)  # type: ignore[arg-type]
+    box = spaces.Box(space.low.min(), space.high.max(), tuple(shape), space.dtype.type)
     return box, partial(_shrink_image, axes=axes, size=(shape[axes[0]], shape[axes[1]]))
 
 

@@ -56,7 +56,7 @@ def toolkit(ir: Any, utils: Any, target: Target) -> Toolkit:
 def check_pass(name: str, base: type, register: Callable[..., Any], tools: Toolkit) -> Any:
     """A compiler pass before type inference: inserts the checks into functions that are checked."""
 
-    class CheckCode(base):  # type: ignore[valid-type, misc]
+    class CheckCode(base):
         _name = name
 
         def __init__(self) -> None:

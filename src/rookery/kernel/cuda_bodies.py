@@ -22,7 +22,7 @@ from rookery.kernel.world_calls import build_action_check
 
 HARD_BLOCK = 32  # hard steps are few: small blocks spread them over the whole GPU
 # Arrays: whether any env has a fault; the number of hard steps by kind; their envs. And the number of the body's env 0.
-LaunchNotes: Any = namedtuple("LaunchNotes", ("any_fault", "count", "hard", "env"))  # type: ignore[misc]
+LaunchNotes: Any = namedtuple("LaunchNotes", ("any_fault", "count", "hard", "env"))
 NOTE_ARRAYS = ("any_fault", "count", "hard")  # the fields of LaunchNotes that are arrays
 FLOAT32 = ("rewards", "last_returns")  # learners on a GPU use single precision; the CPU keeps doubles
 WORD_BYTES = 8  # bytes; a state's size is a multiple of this

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 if not hasattr(np, "row_stack"):  # removed in NumPy 2.5; numba-cuda 0.30 still uses it
-    np.row_stack = np.vstack  # type: ignore[attr-defined]
+    np.row_stack = np.vstack
 
 from numba import cuda, types
 from numba.core import cgutils

@@ -182,4 +182,4 @@ def read_only(array: Any) -> np.ndarray:
 @lru_cache
 def tables_type(names: tuple[str, ...]) -> Any:
     """The type of the object whose attributes are the tables."""
-    return namedtuple("Tables", names)  # type: ignore[misc]
+    return namedtuple("Tables", names)

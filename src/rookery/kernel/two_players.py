@@ -44,10 +44,10 @@ class TwoPlayerWorld(KernelWorld):
         for name in ("observation_space", "tables", "aliases", "time_limit", "clips_actions", "metadata"):
             setattr(self, name, getattr(world, name))
         self.action_space = both_actions(world)
-        self.state = {**world.state, **OWN_FIELDS}  # type: ignore[misc]
-        self.scratch = {**world.scratch, **_scratch(world)}  # type: ignore[misc]
-        self.info = {**world.info, **_infos(world)}  # type: ignore[misc]
-        self.parameters = {**world.parameters, SIDE: 0}  # type: ignore[misc]
+        self.state = {**world.state, **OWN_FIELDS}
+        self.scratch = {**world.scratch, **_scratch(world)}
+        self.info = {**world.info, **_infos(world)}
+        self.parameters = {**world.parameters, SIDE: 0}
         self.values = {**world.values, SIDE: 0}
         self._forms = {**world._forms, SIDE: Form("i8")}
         self.values.update(self.encode({SIDE: player_one_agent}))
@@ -149,7 +149,7 @@ def both_actions(world: KernelWorld) -> Space:
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
         return spaces.MultiDiscrete(np.tile(space.nvec, 2), dtype=space.dtype.type, start=np.tile(space.start, 2))
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return spaces.Box(np.tile(space.low, 2), np.tile(space.high, 2), dtype=space.dtype.type)  # type: ignore[arg-type]
+        return spaces.Box(np.tile(space.low, 2), np.tile(space.high, 2), dtype=space.dtype.type)
     raise WorldError(
         f"{world.name} cannot be played against opponents: its action space should be Discrete, MultiDiscrete or a Box "
         f"of one dimension, got {space}"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -46,15 +46,16 @@ def keep_memory() -> None:
 def small_products(learner: Learner) -> Iterator[None]:
     """On ARM, torch hands every product to oneDNN, whose call takes 50 us before it computes. While all products of a
     learner are small, OpenBLAS is used instead: 73 us for 256 x 64 by 64 x 64, not 110."""
-    before = torch.backends.mkldnn.enabled
+    mkldnn: Any = torch.backends.mkldnn
+    before = mkldnn.enabled
     shapes = [weight.shape for weight in learner.policy.parameters()]
     largest = learner.update_rows * max(shape.numel() for shape in shapes)
     if platform.machine() in ARM and largest < ONEDNN_PAYS and all(len(shape) <= 2 for shape in shapes):
-        torch.backends.mkldnn.enabled = False
+        mkldnn.enabled = False
     try:
         yield
     finally:
-        torch.backends.mkldnn.enabled = before
+        mkldnn.enabled = before
 
 
 def threads_for(learner: Learner, name: str, cores: int) -> int:

@@ -28,6 +28,7 @@ class EarlyStop:
         """Whether the epoch with these metrics of its last minibatch is the last one."""
         self._epochs.append(metrics)
         if self._stops is not None:
+            assert self._target is not None
             self._stops.append(torch.maximum(self._stops[-1], (metrics[0] > self._target).float()))
             return False
         return self._target is not None and float(metrics[0]) > self._target

@@ -32,7 +32,8 @@ class FlatAdam:
         self.gradient = self.flat.grad = torch.zeros_like(self.flat)
         self.moments = torch.zeros_like(self.flat.data), torch.zeros_like(self.flat.data)
         self.steps = torch.zeros((), device=self.flat.device)
-        self.on_gradient: Callable[[Tensor], None] | None = None  # changes a complete gradient in place, before a step
+        # Changes a complete gradient in place, before a step.
+        self.on_gradient: Callable[[Tensor], object] | None = None
         # A number on the device: steps change nothing while it is 1 and not 0, without a decision of the host.
         self.stop: Tensor | None = None
         self.rate = torch.full((1,), learning_rate, device=self.flat.device)
@@ -130,7 +131,7 @@ class FlatAdam:
         size = max(SHORTEST_PART, -(-len(self.flat) // (4 * MOST_PARTS)) * 4)  # 16 bytes, which it reads at once
         parts = [x.split(size) for x in (self.flat.data, self.gradient, *self.moments)]
         self.steps.add_(1)
-        torch._fused_adam_(
+        torch._fused_adam_(  # type: ignore[call-overload]
             *parts, [], [self.steps] * len(parts[0]), lr=self.rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0,
             eps=self.eps, amsgrad=False, maximize=False, found_inf=self.stop,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -236,6 +237,7 @@ class CompositeHead(Head):
     which choices count from 0, also after `to_env`."""
 
     dtype = torch.float32
+    parts: Any  # the heads
 
     def __init__(self, heads: Sequence[Head], choices: Sequence[int]) -> None:
         """`choices` says how many entries a mask has for each part."""
@@ -248,7 +250,7 @@ class CompositeHead(Head):
 
     def with_outputs(self, outputs: Tensor) -> list[tuple[Head, Tensor]]:
         """The head of each part, with its share of the network's outputs."""
-        return list(zip(self.parts, self._split(outputs), strict=True))  # type: ignore[arg-type]
+        return list(zip(self.parts, self._split(outputs), strict=True))
 
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         return torch.cat([part.sample_noise(*rows, generator=generator) for part in self.parts], -1)

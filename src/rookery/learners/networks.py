@@ -29,6 +29,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 Params = Sequence[tuple[Tensor, Tensor]]  # weights and biases, layer by layer
 HUGE_LAYER = 1 << 25  # weights
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+Module = TypeVar("Module", bound=nn.Module)
 
 
 def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
@@ -38,6 +39,7 @@ def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
             nn.init.orthogonal_(layer.weight, gain)
     else:  # takes minutes; so many random numbers in a row are nearly orthogonal to those of another
         nn.init.normal_(layer.weight, 0.0, gain / math.sqrt(layer.weight[0].numel()))
+    assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer
 
@@ -106,7 +108,7 @@ class Critics(nn.Module):
         return self.ensemble(torch.cat([features, actions], -1), members)
 
 
-def with_params_from(module: nn.Module, flat: Tensor) -> nn.Module:
+def with_params_from(module: Module, flat: Tensor) -> Module:
     """A copy of a module whose parameters are views of one vector, without gradients: the vector that an optimizer
     trains, for a copy that always has the newest weights, or a clone of it, for a target network."""
     other, start = copy.deepcopy(module), 0
@@ -125,13 +127,15 @@ class QNet(nn.Module):
     """
 
     centering: Tensor
+    half: int  # type: ignore[assignment]  # not torch's method
 
     def __init__(self, inputs: int, hidden: Sequence[int], actions: int, activation: str, dueling: bool) -> None:
         super().__init__()
         *widths, last = hidden
         self.half = -(-last // 2) if dueling else 0
         widths = [inputs, *widths, 2 * self.half or last]
-        self.hidden = nn.ModuleList([orthogonal(nn.Linear(a, b)) for a, b in pairwise(widths)])
+        layers = [orthogonal(nn.Linear(a, b)) for a, b in pairwise(widths)]
+        self.hidden = nn.ModuleList(layers)
         self.advantage = orthogonal(nn.Linear(self.half or last, actions), 1.0)
         self.value = orthogonal(nn.Linear(self.half, 1), 1.0) if self.half else None
         self.activation_name, self.activation = activation, ACTIVATIONS[activation]
@@ -139,7 +143,7 @@ class QNet(nn.Module):
         centering = np.eye(actions, dtype=np.float32) - np.float32(1.0 / actions)
         self.register_buffer("centering", torch.as_tensor(centering), persistent=False)
         # Kept here, since looking them up in modules each time costs as much as using them.
-        self.hidden_params = [(layer.weight, layer.bias) for layer in self.hidden]
+        self.hidden_params = [(layer.weight, layer.bias) for layer in layers]
         self.advantage_params = self.advantage.weight, self.advantage.bias
         self.value_params = (self.value.weight, self.value.bias) if self.value is not None else None
 
@@ -157,6 +161,8 @@ class QNet(nn.Module):
     @torch.no_grad()
     def as_perceptron(self) -> list[tuple[Tensor, Tensor]]:
         """The layers of a plain perceptron with the same outputs: both heads are linear, and become one last layer."""
+        weight: Tensor
+        bias: Tensor
         weight, bias = self.advantage_params
         if self.value_params is not None:
             value_weight, value_bias = self.value_params

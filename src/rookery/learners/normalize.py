@@ -76,7 +76,7 @@ class RunningNorm(nn.Module):
         self.scale.copy_((self.variance + self.floor).rsqrt())
 
     def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
-        super()._load_from_state_dict(*args, **kwargs)  # type: ignore[arg-type]
+        super()._load_from_state_dict(*args, **kwargs)
         self.refresh()
 
 

@@ -113,7 +113,7 @@ class PidfdProcess:
     def kill(self) -> None:
         if self.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)  # type: ignore[attr-defined]
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def ends_within(self, seconds: float) -> bool:
         """Wait for its end."""

@@ -54,10 +54,11 @@ class GlooRanks(LosableRanks):
         """All ranks give an equal `store`. `address` is this process's own, at which it listens for the others;
         `seconds` is how long it waits for any of them."""
         self.rank, self.size, self.device, self.direct = rank, size, torch.device("cpu"), False
-        options = dist.ProcessGroupGloo._Options()
-        options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
+        gloo: Any = dist.ProcessGroupGloo
+        options = gloo._Options()
+        options._devices = [gloo.create_device(hostname=address)]
         options._timeout = timedelta(seconds=min(seconds, CONNECT_SECONDS))
-        self._open(lambda: dist.ProcessGroupGloo(store, rank, size, options))
+        self._open(lambda: gloo(store, rank, size, options))
         self._group._set_default_timeout(timedelta(seconds=seconds))
 
 

@@ -98,7 +98,8 @@ class TensorStep:
     def __init__(self, stack: ParameterStack, device: torch.device) -> None:
         learner = stack.learners[0]
         self.stack, self.device = stack, device
-        self.head, self.policy, self.eps = learner.head, learner.policy, learner.adam.eps
+        self.head, self.eps = learner.head, learner.adam.eps
+        self.policy: Any = learner.policy
         members = len(stack)
         self.weights = torch.zeros_like(stack.flat, device=device).requires_grad_()
         self.first, self.second = (torch.zeros_like(stack.flat, device=device) for _ in range(2))

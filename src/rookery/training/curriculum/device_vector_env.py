@@ -203,7 +203,7 @@ class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
             staging.next_params.copy_(torch.where(rows[:, None], self._plans.table[records], staging.next_params))
             staging.staged.masked_fill_(rows, 1)
 
-    def _with_opponent_actions(self, actions: Tensor) -> Tensor:
+    def _with_opponent_actions(self, actions: Tensor) -> Tensor:  # type: ignore[override]
         if self.opponents is None:
             return actions
         theirs = self.opponents.act(self._facing, self._opponent_views(), self._masks_of_both()[1])

@@ -243,7 +243,7 @@ def perturbed(model: PolicyModule) -> PolicyModule:
     other, signs = copy.deepcopy(model), torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in other.parameters():
-            weight *= 1.0 + 2**-23 * (2.0 * torch.randint(2, weight.shape, generator=signs) - 1.0)
+            weight.mul_(1.0 + 2**-23 * (2.0 * torch.randint(2, weight.shape, generator=signs) - 1.0))
     return other
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -51,7 +51,7 @@ def export_sb3(
     if path.suffix != ".zip":
         raise OptionError(f"a model of Stable-Baselines3 is a zip file: its name should end in .zip, got {path.name!r}")
     statistics = path.with_name(f"{path.stem}_vecnormalize.pkl")
-    agent, norm = trained.agent, trained.agent.policy.encoder.norm
+    agent, norm = trained.agent, cast("RunningNorm | None", trained.agent.policy.encoder.norm)
     model = sb3_model(agent)
     check_actions(agent, model)
     files = [path] if norm is None else [path, statistics]
@@ -152,7 +152,7 @@ def check_actions(agent: Agent, model: Any) -> None:
     (seen,) = module.example_inputs(ROWS)
     with torch.no_grad():
         (expected,), (rounded,) = module(seen), perturbed(module)(seen)
-    norm = agent.policy.encoder.norm
+    norm = cast("RunningNorm | None", agent.policy.encoder.norm)
     given = seen if norm is None else norm(seen.flatten(1).float()).view(seen.shape)
     actions, _ = model.predict(given.numpy(), deterministic=True)
     if not outputs_match(expected.numpy(), rounded.numpy(), actions.astype(expected.numpy().dtype)):

@@ -84,7 +84,7 @@ class ResolvedRun:
         size: ImageSize = "full" if full is None else USUAL_SIZE
         worlds = {name: replace(getattr(self, name), image_size=size) for name in ("world", "env_world")}
         recorded = size if isinstance(size, str) else list(size)
-        return replace(self.with_config(image_size=recorded), **worlds)  # type: ignore[arg-type]
+        return replace(self.with_config(image_size=recorded), **worlds)
 
     def with_spaces(self, observation_space: Space, action_space: Space) -> ResolvedRun:
         """The same run with the learner's seat, from the spaces of one env."""

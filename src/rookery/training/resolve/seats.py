@@ -82,7 +82,7 @@ def masks_of_both(masks: np.ndarray, actions: spaces.Space) -> tuple[np.ndarray,
 
 def _part(space: spaces.Box | spaces.MultiDiscrete, part: slice) -> spaces.Space:
     if isinstance(space, spaces.Box):
-        return spaces.Box(space.low[part], space.high[part], dtype=space.dtype.type)  # type: ignore[union-attr]
+        return spaces.Box(space.low[part], space.high[part], dtype=space.dtype.type)
     counts, starts = space.nvec[part], space.start[part]
     if len(counts) == 1:
         return spaces.Discrete(int(counts[0]), start=int(starts[0]))
@@ -116,7 +116,7 @@ def with_steps_of_phases(config: RunConfig) -> RunConfig:
     if not phases or not phases[-1].ends or "steps" in config.model_fields_set:
         return config
     lengths = [phase.steps for phase in phases]
-    return config.model_copy(update={"steps": sum(lengths) if all(lengths) else NO_STEP_LIMIT})  # type: ignore[arg-type]
+    return config.model_copy(update={"steps": sum(lengths) if all(lengths) else NO_STEP_LIMIT})
 
 
 def counts_episodes(phases: list[Phase]) -> bool:

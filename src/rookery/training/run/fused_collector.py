@@ -8,7 +8,7 @@ which an episode ends.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
 from rookery.learners.cached_njit import cached_cfunc, compiled, float_array, int_array
+from rookery.learners.heads import CategoricalHead
 from rookery.learners.kernels.cpu.layer_table import share
 from rookery.learners.kernels.cpu.ppo_tasks import act_rows, plan_at
 from rookery.learners.kernels.cpu.slice_team import SliceTeam, run_tasks
@@ -142,13 +143,14 @@ class FusedCollector:
 
     def _roll_some(self, first: int, until: int) -> tuple[int, int]:
         learner, envs, words = self.learner, self.envs, self._words
+        head = cast(CategoricalHead, learner.head)
         self._set_size()
         entry, plan, plan_address = envs.compiled_step()
         actor, arrays = learner.accelerator.acting_plan(), envs.plain_arrays()
         tasks = max(1, min(MOST_TASKS, envs.num_envs // ROWS_OF_TASK))
         words[:OUTPUTS] = (
             entry, plan_address, actor.address, envs.num_envs, tasks, arrays[0].ctypes.data, arrays[1].ctypes.data,
-            learner.head.outputs, learner.head.start,
+            head.outputs, head.start,
         )  # fmt: skip
         team = actor.team if actor.team.threads <= envs.slots else self._alone
         made, outcome, truncations = _roll(

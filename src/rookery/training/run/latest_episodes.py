@@ -59,4 +59,4 @@ class LatestEpisodes:
 
     def _results(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         chosen = torch.from_numpy(rows).to(self._envs.last_returns.device)
-        return tuple(x[chosen].cpu().numpy() for x in (self._envs.last_returns, self._envs.last_lengths))  # type: ignore[return-value]
+        return tuple(x[chosen].cpu().numpy() for x in (self._envs.last_returns, self._envs.last_lengths))

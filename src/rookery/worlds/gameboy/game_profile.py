@@ -324,7 +324,7 @@ def _model_at(place: Steps, model: type[BaseModel]) -> type[BaseModel]:
     for step in place:
         fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else None
         kind = _inner(fields[str(step)].annotation if fields else kind, fields is None)
-    return kind  # type: ignore[no-any-return]
+    return kind
 
 
 def _label(table: Any) -> str:

@@ -109,7 +109,7 @@ def build_restore(fields: Iterable[ArrayField]) -> Any:
 @lru_cache
 def record_kind(title: str, names: tuple[str, ...]) -> Any:
     """A type whose objects have these attributes."""
-    return namedtuple(title, names)  # type: ignore[misc]
+    return namedtuple(title, names)
 
 
 OBJECTS: WeakValueDictionary[int, Any] = WeakValueDictionary()  # the models and data of worlds, by their addresses

@@ -188,7 +188,7 @@ def has_room(learner: Any) -> bool:
     """Whether the GPU has units for small products, and memory on the chip for the weights."""
     if torch.version.hip is not None:
         return True
-    properties = torch.cuda.get_device_properties(learner.device)
+    properties: Any = torch.cuda.get_device_properties(learner.device)
     return properties.major >= 8 and shared_memory(net_shape(learner)) <= properties.shared_memory_per_block_optin
 
 

@@ -8,13 +8,13 @@ back: a call can be part of a CUDA graph.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, MultiCategoricalHead
+from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.networks import ACTIVATIONS
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
@@ -73,15 +73,16 @@ class PerceptronStack:
     always_samples = False
 
     def __init__(self, like: Policy, count: int, num_rows: int) -> None:
-        actor = like.actor  # type: ignore[assignment]
-        device = actor.layer_params[0][0].device  # type: ignore[union-attr,index]
-        self._count, self._rows, self.head = count, num_rows, deepcopy(like.head)
-        self._activation = ACTIVATIONS[actor.activation_name]  # type: ignore[union-attr,index]
+        actor: Any = like.actor
+        self.head = cast(Head, deepcopy(like.head))
+        device = actor.layer_params[0][0].device
+        self._count, self._rows = count, num_rows
+        self._activation = ACTIVATIONS[actor.activation_name]
         self._layers = [  # transposed weights, and biases
             (torch.zeros(count, *weight.shape[::-1], device=device), torch.zeros(count, 1, *bias.shape, device=device))
-            for weight, bias in actor.layer_params  # type: ignore[union-attr]
+            for weight, bias in actor.layer_params
         ]
-        width, self._normalises = self._layers[0][0].shape[1], like.encoder.norm is not None  # type: ignore[union-attr]
+        width, self._normalises = self._layers[0][0].shape[1], like.encoder.norm is not None
         self._shift, self._scale = (
             torch.zeros(count, 1, width, device=device),
             torch.ones(count, 1, width, device=device),
@@ -91,7 +92,7 @@ class PerceptronStack:
 
     @torch.no_grad()
     def put(self, number: int, policy: Policy) -> None:
-        actor, norm = policy.actor, policy.encoder.norm  # type: ignore[union-attr]
+        actor, norm = policy.actor, policy.encoder.norm
         for (weights, biases), (weight, bias) in zip(self._layers, actor.layer_params, strict=True):  # type: ignore[union-attr,arg-type]
             weights[number].copy_(weight.T)
             biases[number, 0].copy_(bias)

@@ -64,18 +64,19 @@ class Products:
         matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
         before = matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
         was = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-        filled = torch.utils.deterministic.fill_uninitialized_memory
+        memory: Any = torch.utils.deterministic
+        filled = memory.fill_uninitialized_memory
         matmul.allow_tf32 = cudnn.allow_tf32 = self.precision != "float32"
         cudnn.benchmark = not self.deterministic
         if self.deterministic:
             _use_deterministic_algorithms(True, warn_only=True)
-            torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[assignment]
+            memory.fill_uninitialized_memory = False
         try:
             yield
         finally:
             matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
             _use_deterministic_algorithms(was[0], warn_only=was[1])
-            torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[assignment]
+            memory.fill_uninitialized_memory = filled
 
     @contextmanager
     def watched(self) -> Iterator[None]:
