@@ -248,7 +248,7 @@ class ByReferenceAttributes(AttributeTemplate):
         return kind.named[kind.named.fields.index(name)]
 
 
-@lower_getattr_generic(ByReference)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(ByReference)
 def _load_field(context: Any, builder: Any, kind: ByReference, pointer: Any, name: str) -> Any:
     at = kind.named.fields.index(name)
     value = builder.load(cgutils.gep_inbounds(builder, pointer, 0, at))
@@ -261,7 +261,7 @@ def _reader(named: Any, forms: Sequence[Form], at: int, by_reference: bool) -> A
     kinds = [frozen(kind) if form[2] else kind for kind, form in zip(kinds, forms, strict=True)]
     made = types.NamedTuple(kinds, named)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def read(typing_context: Any, plan: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             words = _Words(builder, arguments[0], at)
@@ -279,7 +279,7 @@ def _reader(named: Any, forms: Sequence[Form], at: int, by_reference: bool) -> A
 def _header_reader(count: int) -> Any:
     """A function of a plan's address, for compiled code: the plan's first `count` numbers."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def read(typing_context: Any, plan: Any) -> Any:
         made = types.UniTuple(types.int64, count)
 
