@@ -58,7 +58,7 @@ class Checked(HTMLParser):
 @pytest.mark.parametrize("case", CASES)
 def test_html_stands_alone(case):
     """Every tag is closed, nothing is fetched, there is no script, and the numbers of charts are finite."""
-    from rookery.training.backtest.html_page import page
+    from rookery.training.backtest.report_pages import page
 
     report = report_of(case)
     text = page(report.summary, report.account)
@@ -72,7 +72,7 @@ def test_html_stands_alone(case):
 
 
 def test_html_escapes_names():
-    from rookery.training.backtest.html_page import page
+    from rookery.training.backtest.report_pages import page
 
     report = make_report([window([1, 2], [5], symbols=("<b>A",))], market(source="<script>"), {**ABOUT, "run": "<i>"})
     text = page(report.summary, report.account)

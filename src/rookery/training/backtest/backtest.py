@@ -14,12 +14,12 @@ from rookery.errors import MissingExtra, OptionError, UsageError
 from rookery.files import own_folder, replace_file
 from rookery.learners.agent import Agent
 from rookery.training.backtest import joined_account
-from rookery.training.backtest.html_page import page
 from rookery.training.backtest.joined_account import JoinedAccount, join_folds
 from rookery.training.backtest.recording import record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
+from rookery.training.backtest.report_lines import print_report
+from rookery.training.backtest.report_pages import draw_report, page
 from rookery.training.backtest.report_summary import summarise
-from rookery.training.backtest.report_text import print_report
 from rookery.training.evaluation.evaluate_run import open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.worlds import registry
@@ -134,8 +134,6 @@ class BacktestReport:
         replace_file(folder / f"{NAME}.json", [json.dumps(self.summary, indent=2, allow_nan=False).encode() + b"\n"])
         replace_file(html, [page(self.summary, self.account).encode()])
         try:
-            from rookery.training.backtest.picture import draw_report
-
             draw_report(self.summary, self.account, folder / f"{NAME}.png")
         except MissingExtra as error:
             say(f"{NAME}.png was not drawn: {error}")
