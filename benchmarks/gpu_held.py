@@ -32,7 +32,7 @@ Trained = tuple[torch.Tensor, list[dict[str, float]]]
 
 def rollout_of(ppo: PPO) -> dict[str, torch.Tensor]:
     """A copy of what was collected, without what is computed from it."""
-    kept = ppo.rollout._tensors()
+    kept = ppo.rollout.tensors()
     return {name: value.clone() for name, value in kept.items() if name not in ("values", "final_values", "noise")}
 
 
@@ -44,7 +44,7 @@ def trained(kind: str, rollouts: list[dict[str, torch.Tensor]], **options: objec
         if is_first:
             rollouts.append(rollout_of(ppo))
         for name, value in rollouts[seed].items():  # lower precision samples other actions, once in a while
-            ppo.rollout._tensors()[name].copy_(value)
+            ppo.rollout.tensors()[name].copy_(value)
         metrics.append(ppo.update())
     return ppo.adam.flat.detach(), metrics
 

@@ -28,7 +28,7 @@ from rookery.engine.cuda import CudaEngine
 from rookery.engine.env_factory import resolve
 from rookery.engine.settings import Settings, autoreset
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.execution.captured_call import CapturedCall
+from rookery.learners.captured_call import CapturedCall
 from rookery.learners.learner import StepBatch, TensorFinals
 from rookery.learners.registry import PPOOptions
 from rookery.worlds.catch import Catch
@@ -57,7 +57,7 @@ class Iterations:
         self.rollout = kind(
             self._collect, learner.device, state=lambda: [*state(), learner.memory], generators=generators
         )
-        self.update = kind(self._learn, learner.device, state=learner.device_state, generators=generators)
+        self.update = kind(self._learn, learner.device, state=learner.execution.stays, generators=generators)
 
     def _collect(self) -> None:
         learner, envs = self.learner, self.envs
@@ -69,11 +69,11 @@ class Iterations:
             learner.record(self.rows, StepBatch(observations, rewards, terminated, truncated, finals))
 
     def _learn(self) -> None:
-        self.metrics.copy_(self.learner.learn())
+        self.metrics.copy_(self.learner.execution.learn(self._clip))
 
     def __call__(self) -> None:
         self.rollout()
-        self.learner.set_schedules()
+        self._clip = self.learner.execution.follow_schedules()
         self.update()
         self.learner.rollout.forget()
         self.learner.updates += 1

@@ -27,11 +27,10 @@ import rookery
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from report import measured, parser_for, report
-from rookery.learners.learner import StepBatch
+from rookery.learners.learner import Learner, StepBatch
 from rookery.learners.learner_spec import ReplayOptions
-from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
-from rookery.training.run.collector_choice import make_collector
+from rookery.training.run.collector import make_collector
 from rookery.training.run.timing import Stopwatch
 
 TRANSITIONS = 2_000
@@ -49,7 +48,7 @@ def ours(env_id: str, name: str, options: ReplayOptions, device: str) -> Callabl
     """A turn of updates from a buffer of random transitions."""
     env = gym.make(env_id)
     learner = make_learner(name, env.observation_space, env.action_space, options, ENVS, 1, device)
-    assert isinstance(learner, OffPolicy)
+    assert isinstance(learner, Learner)
     rng, rows = np.random.default_rng(1), slice(0, ENVS)
     seen = rng.standard_normal((ENVS, *env.observation_space.shape), np.float32)
     for _ in range(TRANSITIONS // ENVS + 4):
@@ -59,7 +58,7 @@ def ours(env_id: str, name: str, options: ReplayOptions, device: str) -> Callabl
         learner.record(rows, StepBatch(seen, rng.standard_normal(ENVS), ended, np.zeros(ENVS, np.bool_)))
 
     def turn() -> float:
-        learner.updates_due = float(UPDATES["ours"])
+        learner.execution.updates_due = float(UPDATES["ours"])
         return rate(learner.update, UPDATES["ours"], device)
 
     return turn

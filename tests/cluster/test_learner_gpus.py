@@ -18,7 +18,7 @@ from learners.distributed.test_data_parallel_ppo import assert_close
 from rookery.cluster.helper_learners import free_gpu
 from rookery.cluster.ray_transport import RayTransport
 from rookery.errors import ConfigError, RunError
-from rookery.learners.execution import nccl_ranks
+from rookery.learners.execution import ranks
 from training.runs import differences
 
 
@@ -50,8 +50,8 @@ def test_a_machine_without_one_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_device_decides_by_what_gradients_travel(device: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """NCCL between GPUs, gloo between CPUs."""
     for name in ("NcclRanks", "GlooRanks"):
-        monkeypatch.setattr(nccl_ranks, name, lambda *args, name=name: (name, args))
-    made = nccl_ranks.open_ranks("store", 1, 2, torch.device(device), "10.0.0.1", 9.0)
+        monkeypatch.setattr(ranks, name, lambda *args, name=name: (name, args))
+    made = ranks.open_ranks("store", 1, 2, torch.device(device), "10.0.0.1", 9.0)
     assert made == (kind, ("store", 1, 2, torch.device(device) if kind == "NcclRanks" else "10.0.0.1", 9.0))
 
 

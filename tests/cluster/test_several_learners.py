@@ -18,7 +18,7 @@ from rookery.cluster.helper_learners import LearnerActor
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError, RestartLimit, RunError, WorkerDied
-from rookery.learners.execution.shared_update import SharedUpdate
+from rookery.learners.execution.shared import SharedUpdate
 from training.runs import differences, last_state, notes
 
 KERNEL = WORLDS["kernel"]
@@ -80,8 +80,8 @@ def test_one_may_be_lost_in_the_middle_of_an_update(tmp_path: Path, monkeypatch:
     cluster = use(InProcess(), monkeypatch)
     minibatches, made = SharedUpdate._minibatches, []
 
-    def fails(self: SharedUpdate) -> Any:
-        for share in minibatches(self):
+    def fails(self: SharedUpdate, count: int) -> Any:
+        for share in minibatches(self, count):
             made.append(self.ranks.rank)
             if made.count(1) == 9 and self.ranks.rank == 1:
                 cluster.helpers[0].kill()

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.learners.learner import StepBatch
-from rookery.learners.offpolicy import OffPolicy
+from rookery.learners.learner import Learner, StepBatch
 
 
 class Batch:
@@ -55,7 +54,7 @@ class Corridor(Batch):
         return (self.position >= 1).astype(np.float64), np.abs(self.position) >= 1
 
 
-def play(learner: OffPolicy, envs: Batch, rounds: int, observations: Any = None) -> Any:
+def play(learner: Learner, envs: Batch, rounds: int, observations: Any = None) -> Any:
     """As training does it: the learner learns between sending actions and recording what came of them."""
     observations = envs.observe() if observations is None else observations
     for _ in range(rounds):

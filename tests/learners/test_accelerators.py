@@ -11,11 +11,11 @@ from gymnasium import spaces
 
 from learners import offpolicy_tools as replayed
 from learners.scripted import Script, play
+from rookery.learners.accelerator import Accelerator
 from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.algorithms.sac import SAC
 from rookery.learners.algorithms.td3 import TD3
-from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.kernels.cpu.fused_dqn import FusedDQN
 from rookery.learners.kernels.cpu.fused_ppo import CompiledAdvantages, FusedPPO
 from rookery.learners.kernels.cpu.fused_td3 import FusedTD3
@@ -98,8 +98,8 @@ def actor_critics_agree(made: type[SAC] | type[TD3], wanted: type[Accelerator], 
             learner.accelerator = wanted(learner)
         replayed.play(learner, replayed.Centre(4, 20, 0), 40)
         learners.append(learner)
-        learner._shown = {}  # show what is left
-        learner.updates_due = 1.0
+        learner.execution._shown = {}  # show what is left
+        learner.execution.updates_due = 1.0
         metrics.append(learner.update())
     assert [type(learner.accelerator) for learner in learners] == [wanted, Accelerator]
     agree(*learners)

@@ -146,7 +146,7 @@ def test_the_optimiser_gets_the_new_learning_rate() -> None:
     moments = learner.adam.moments[0].clone()
     learner.adjust({"learning_rate": 0.5})
     assert torch.equal(learner.adam.moments[0], moments)
-    learner.updates_due = 1.0
+    learner.execution.updates_due = 1.0
     learner.update()
     assert learner.adam.learning_rate == 0.5
 

@@ -13,7 +13,6 @@ from learners.offpolicy_tools import Batch, Centre, Corridor, assert_same, play
 from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.algorithms.sac import SAC
-from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)
@@ -21,7 +20,7 @@ SMALL = {"hidden": [16], "batch_size": 16, "buffer_size": 500, "start_steps": 40
 ALL = slice(0, 4)
 
 
-def make(kind: str, **options: Any) -> OffPolicy:
+def make(kind: str, **options: Any) -> Any:
     if kind == "dqn":
         return DQN(SEEN, spaces.Discrete(2), DQNOptions(**{**SMALL, **options}), 4)
     return SAC(SEEN, spaces.Box(-2, 2, (1,), np.float32), SACOptions(**{**SMALL, **options}), 4)
@@ -36,7 +35,8 @@ def test_learning_waits_for_one_batch(kind: str) -> None:
     """Nothing old is left, no step is random because of it, and 16 transitions later learning goes on."""
     learner = make(kind)
     play(learner, world(kind, 0), 30)
-    learner.updates_due, updates, steps = 1.5, learner.updates, learner.steps
+    learner.execution.updates_due = 1.5
+    updates, steps = learner.updates, learner.steps
     learner.clear_replay()
     assert (learner.replay.size, learner.updates_due, learner.ready()) == (0, 0.0, False)
     assert learner.learn_from == 40 < steps

@@ -80,16 +80,16 @@ def test_priorities_follow_surprise_and_weights_undo_them() -> None:
     """After an update, the drawn transitions have |error|^exponent; a weight is (least priority / priority)^beta."""
     learner = make(priority_exponent=0.5, importance_exponent=0.4, n_step=1)
     play(learner, Corridor(4, 20, 0), 30)
-    learner.steps = 25_000
+    learner.execution.steps = 25_000
     places, weights = learner.sample_indices()
     priorities = learner.tree.priorities(places.numpy())
     assert weights is not None
     wanted = (priorities.min() / priorities) ** 0.7
     assert weights.numpy() == pytest.approx(wanted, rel=1e-5)
-    learner.sample_indices = lambda: (places, weights)  # type: ignore[method-assign]
+    learner.execution.sample_indices = lambda: (places, weights)
     batch = learner.replay.batch(places)
     errors = learner.policy(batch.leaves).gather(1, batch.actions.unsqueeze(1)).squeeze(1) - wanted_of(learner, batch)
-    learner.train_step(learner._metrics)
+    learner.train_step(learner.updates + 1)
     found = learner.tree.priorities(places.numpy())
     assert found == pytest.approx((errors.detach().double().abs().numpy() + 1e-6) ** 0.5, rel=1e-4)
 
@@ -117,10 +117,10 @@ def test_the_target_net_is_copied_now_and_then() -> None:
     learner = make(target_every=3, tau=0.5)
     first = learner.target_weights.clone()
     play(learner, Corridor(4, 20, 0), 10)
-    learner.updates_due = 2.0
+    learner.execution.updates_due = 2.0
     learner.update()
     assert torch.equal(learner.target_weights, first)
-    learner.updates_due = 1.0
+    learner.execution.updates_due = 1.0
     learner.update()
     assert torch.allclose(learner.target_weights, (first + learner.adam.flat.detach()) / 2)
 
@@ -162,7 +162,7 @@ def test_epsilon_falls_and_can_differ_between_envs() -> None:
     """From start to end over its part of the run; spread, the first env explores most."""
     learner = make(epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=500)
     shares = []
-    for learner.steps in (0, 250, 500, 1000):
+    for learner.execution.steps in (0, 250, 500, 1000):
         shares.append(learner.epsilon(ALL))
     assert shares == pytest.approx([1.0, 0.6, 0.2, 0.2])
     spread = make(epsilon_start=0.5, epsilon_per_env=True)
@@ -200,7 +200,7 @@ def test_an_error_of_five_pulls_once_or_five_times(loss: str, grad: float) -> No
         .squeeze(1)
         - 5.0
     )
-    learner.train_step(learner._metrics)
+    learner.train_step(learner.updates + 1)
     assert learner.policy.net.value.bias.grad.item() == pytest.approx(grad, rel=1e-4)
 
 

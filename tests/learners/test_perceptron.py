@@ -9,8 +9,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rookery.learners.accelerator import Accelerator
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
 from rookery.learners.kernels.cpu.perceptron import KINDS, FusedMLP, PackedMLP, activate
@@ -86,10 +86,10 @@ def test_a_step_by_hand_is_a_step_by_autograd(actions: str, options: dict[str, A
     }
     start = learner.adam.flat.detach().clone()
     accelerator, learner.accelerator = learner.accelerator, Accelerator(learner)
-    by_autograd, gradient = learner.train_step(part, learner.options.clip), learner.adam.gradient.clone()
+    by_autograd, gradient = learner.gradient_step(part, learner.options.clip), learner.adam.gradient.clone()
     learner.adam.flat.data.copy_(start)
     learner.adam.load(FlatAdam([torch.nn.Parameter(start)], 1e-3).state())
-    by_hand = accelerator.train_step(part, learner.options.clip)
+    by_hand = accelerator.gradient_step(part, learner.options.clip)
     torch.testing.assert_close(learner.adam.gradient, gradient, rtol=1e-3, atol=2e-6)
     torch.testing.assert_close(by_hand, by_autograd, rtol=1e-4, atol=1e-5)
 
@@ -109,10 +109,10 @@ def test_masked_choices_pull_nothing() -> None:
     }
     start = learner.adam.flat.detach().clone()
     accelerator, learner.accelerator = learner.accelerator, Accelerator(learner)
-    learner.train_step(part, 0.2)
+    learner.gradient_step(part, 0.2)
     gradient = learner.adam.gradient.clone()
     learner.adam.flat.data.copy_(start)
-    accelerator.train_step(part, 0.2)
+    accelerator.gradient_step(part, 0.2)
     torch.testing.assert_close(learner.adam.gradient, gradient, rtol=1e-3, atol=2e-6)
     assert (learner.policy.actor.layers[-1].weight.grad[2] == 0).all()
 

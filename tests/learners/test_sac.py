@@ -51,7 +51,7 @@ def test_targets_by_hand() -> None:
         next_masks=None,
     )
     noise = torch.tensor([[0.1], [0.2], [-0.3]])
-    actions, log_probs = learner.policy.sample(batch.next_leaves[0], noise)
+    actions, log_probs = learner.sample(batch.next_leaves[0], noise)
     both = learner.targets(batch.next_leaves[0], actions)
     wanted = batch.rewards + batch.discounts * (torch.minimum(both[0], both[1]) - 0.3 * log_probs)
     found = learner.td_target(batch, noise)
@@ -76,7 +76,7 @@ def test_the_actors_gradient_leaves_the_critics_alone() -> None:
     learner = make()
     play(learner, Centre(4, 20, 0), 30)
     learner.critic_adam.flat.grad.zero_()  # type: ignore[union-attr]
-    loss, _ = learner._actor_loss(torch.randn(8, 1), torch.randn(8, 1))
+    loss, _ = learner.actor_loss(torch.randn(8, 1), torch.randn(8, 1))
     loss.backward()
     assert not learner.critic_adam.flat.grad.any()  # type: ignore[union-attr]
     inputs = torch.randn(8, 1), torch.randn(8, 1)
@@ -88,7 +88,7 @@ def test_targets_follow_slowly() -> None:
     learner = make(tau=0.25, start_steps=0)
     play(learner, Centre(4, 20, 0), 1)
     before = learner.target_weights.clone()
-    learner.updates_due = 1.0
+    learner.execution.updates_due = 1.0
     learner.update()
     wanted = before + 0.25 * (learner.critic_adam.flat.detach() - before)
     assert torch.allclose(learner.target_weights, wanted)

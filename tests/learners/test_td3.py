@@ -77,7 +77,7 @@ def test_the_actor_and_the_targets_are_delayed() -> None:
     for _ in range(6):
         vectors = learner.critic_adam.flat, learner.actor_adam.flat, learner.target_weights
         before = [vector.detach().clone() for vector in vectors]
-        learner.updates_due = 1.0
+        learner.execution.updates_due = 1.0
         learner.update()
         moved.append(tuple(not torch.equal(x, y) for x, y in zip(vectors, before, strict=True)))
     assert moved == [(True, number % 3 == 0, number % 2 == 0) for number in range(1, 7)]
@@ -87,7 +87,7 @@ def test_the_actor_and_the_targets_are_delayed() -> None:
 def test_the_actors_gradient_leaves_the_critics_alone(critics: int) -> None:
     """The loss is minus the first of two critics' value, or the mean of an ensemble's."""
     learner, features = make(num_critics=critics), torch.randn(8, 1)
-    loss = learner._actor_loss(features)
+    loss = learner.actor_loss(features)
     loss.backward()
     assert not learner.critic_adam.gradient.any() and learner.actor_adam.gradient.any()
     values = learner.critics(features, learner.policy(features))
@@ -97,8 +97,8 @@ def test_the_actors_gradient_leaves_the_critics_alone(critics: int) -> None:
 def test_importance_weights_count_in_the_loss() -> None:
     """Half the weighted mean square of each critic, summed."""
     error, weights = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 0.5])
-    assert make()._critic_loss(error, None).item() == pytest.approx((1 + 4 + 9 + 16) / 4)
-    assert make()._critic_loss(error, weights).item() == pytest.approx((1 + 2 + 9 + 8) / 4)
+    assert make().critic_loss(error, None).item() == pytest.approx((1 + 4 + 9 + 16) / 4)
+    assert make().critic_loss(error, weights).item() == pytest.approx((1 + 2 + 9 + 8) / 4)
 
 
 def test_redq_is_one_option() -> None:
@@ -129,7 +129,7 @@ def test_actions_stay_in_bounds_and_are_explored() -> None:
     learner = make(exploration_noise=0.05)
     first = np.concatenate([learner.explore(np.zeros((4, 1), np.float32), ALL) for _ in range(100)])
     assert -2 <= first.min() < -1.8 and 1.8 < first.max() <= 2
-    learner.steps = 1000
+    learner.execution.steps = 1000
     later = np.concatenate([learner.explore(np.zeros((4, 1), np.float32), ALL) for _ in range(100)])
     assert 0 < later.std() < 0.2
 

@@ -57,7 +57,7 @@ def test_going_on_is_exact_after_other_weights(name: str) -> None:
     other.load(learner.state())
     for one in (learner, other):
         one.use_threads(2)
-        one.updates_due += 5.0
+        one.execution.updates_due += 5.0
         one.update()
     replayed.assert_same(learner.state(), other.state())
     actions = [one.explore(observations, slice(0, 4)) for one in (learner, other)]
@@ -98,5 +98,5 @@ def test_samples_are_the_policys() -> None:
         log_std = net(features)[:, 1]
         assert log_std.min() < -10 or log_std.max() > 2
         actions, log_probs, _ = squashed_sample(net(features), noise)
-        wanted = learner.policy.sample(features, noise)
+        wanted = learner.sample(features, noise)
     torch.testing.assert_close((actions, log_probs), wanted)

@@ -16,9 +16,7 @@ from rookery.cluster.remote_collectors import RemoteCollectors, lost_reason
 from rookery.cluster.rollout_collector import RemoteCollector
 from rookery.cluster.transport import CollectorLost, Transport, nbytes
 from rookery.errors import ConfigError
-from rookery.learners.execution.vtrace_ppo import VTracePPO
 from rookery.learners.learner import module_state
-from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.remote_steps import RowFiller, WaitingRows, recorded
 
 AHEAD = 2  # chunks or rollouts asked for from each collector; not more wait for the learner, which bounds the memory
@@ -162,7 +160,7 @@ class AsyncRolloutCollector(AsyncCollector):
     several rows of one env in a rollout, a slow one none. Rows for which there is no room are in the next rollout.
     Those whose weights are older than `max_staleness` updates are discarded, and not counted."""
 
-    learner: VTracePPO
+    learner: Any  # a PPO that corrects for older weights
     note = (
         "collectors do not wait for the learner: its numbers depend on when their rollouts arrive, from the first "
         "update on, and V-trace corrects what older weights did"
@@ -207,7 +205,7 @@ class RemoteStepCollector(AsyncCollector):
     """Records chunks in the order in which they arrive. Steps whose weights were sent more than `max_staleness` updates
     ago are discarded, and not counted."""
 
-    learner: OffPolicy
+    learner: Any  # off-policy
     note = (
         "collectors do not wait for the learner: its numbers depend on when their steps arrive, from the first step on"
     )
@@ -245,7 +243,7 @@ class RemoteStepCollector(AsyncCollector):
             self._streams.begin()
 
 
-def rounds_for(bound: int, num_envs: int, learner: OffPolicy) -> int:
+def rounds_for(bound: int, num_envs: int, learner: Any) -> int:
     """How many steps of every env a chunk may have, so that steps are seldom older than `bound` updates: while a chunk
     is made, each collector delivers `AHEAD` others, and one more if it is a little faster."""
     updates = learner.options.updates_per_step * (num_envs if learner.options.updates_each == "step" else 1)

@@ -26,7 +26,6 @@ from rookery.learners import registry
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Learner, StepBatch, Tree
 from rookery.learners.normalize import RunningNorm
-from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.remote_steps import ChunkWriter, RolloutPart, StepChunk, take_part
 from rookery.training.run.collector import Collector, CollectorPart, finals
 from rookery.training.run.components import make_engine
@@ -40,7 +39,7 @@ class CollectorActor(NodeProcess):
     """Collects whole rollouts of its envs: weights and noise in, arrays out."""
 
     engine: Engine
-    learner: Any  # `OnPolicy` or `OffPolicy`
+    learner: Any
     collector: Collector
 
     def __init__(self) -> None:
@@ -150,7 +149,7 @@ class CollectorActor(NodeProcess):
         assert isinstance(self.collector, StepCollector)
         _take_weights(self.learner.policy, weights)
         self.learner.accelerator.invalidate()
-        self.learner.progress, self.learner.steps = progress, steps
+        self.learner.progress, self.learner.execution.steps = progress, steps
         return {"chunk": self.collector.chunk(rounds), **self._told()}
 
     def _told(self) -> dict[str, Any]:
@@ -199,7 +198,7 @@ def _take_weights(policy: torch.nn.Module, weights: Tree) -> None:
 class StepCollector(Collector):
     """Makes chunks of steps with a copy of the policy."""
 
-    learner: OffPolicy
+    learner: Any  # off-policy
     steps_made = 0  # of the present chunk
 
     def __init__(self, *args: Any) -> None:

@@ -1,4 +1,4 @@
-"""The learners that help the one of this process, as it sees them: see `LeadingPPO`."""
+"""The learners that help the one of this process, as it sees them: see `Leading`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from rookery.errors import RunError, WorkerDied
 from rookery.gate import allow_given
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.cpu_threads import keep_memory, small_products
-from rookery.learners.execution.gloo_ranks import LosableRanks, RankLost, open_store, own_address
-from rookery.learners.execution.leading_ppo import LeadingPPO, help_update, helping_ppo
-from rookery.learners.execution.nccl_ranks import open_ranks
-from rookery.learners.execution.shared_update import Columns, envs_of
+from rookery.learners.execution.ranks import LosableRanks, RankLost, open_ranks, open_store, own_address
+from rookery.learners.execution.shared import Columns, envs_of, help_update, helping_ppo
 from rookery.learners.learner import Tree
 from rookery.training.storage.trust import code_in
 
@@ -32,9 +30,7 @@ MOST_BROKEN = 3  # times in a row that connections may break though all learners
 class HelperLearners:
     """Ranks 1 and up of a group in which this process is rank 0."""
 
-    def __init__(
-        self, transport: Transport, collectors: RemoteCollectors, config: RunConfig, learner: LeadingPPO
-    ) -> None:
+    def __init__(self, transport: Transport, collectors: RemoteCollectors, config: RunConfig, learner: Any) -> None:
         self._transport, self._collectors, self._config, self._learner = transport, collectors, config, learner
         self._size, self._kind = config.cluster.learners, config.cluster.learner_device
         if self._kind == "cuda":
@@ -122,11 +118,12 @@ class HelperLearners:
         learner, taken = self._learner, self._gpus.values()
         if self._kind == "cpu":
             return learner.device
-        if learner.twin is None or gpu_name(learner.twin.device) in taken:
+        leading = learner.execution
+        if leading.twin is None or gpu_name(leading.twin.device) in taken:
             agent = learner.agent
             spaces = agent.observation_space, agent.action_space
-            learner.twin = helping_ppo(spaces, learner.options, free_gpu(taken))
-        return learner.twin.device
+            leading.twin = helping_ppo(spaces, learner.options, free_gpu(taken))
+        return leading.twin.device
 
     def _start(self) -> Any:
         return self._transport.start_helper("learner", on_gpu=self._kind == "cuda")

@@ -84,7 +84,8 @@ class RemoteEnvs(VectorEnv):
     def _start_helpers(self, learner: Any) -> None:
         from rookery.cluster.helper_learners import HelperLearners  # it imports torch.distributed
 
-        learner.helpers = self._helpers = HelperLearners(self.transport, self.collectors, self._config, learner)
+        self._helpers = HelperLearners(self.transport, self.collectors, self._config, learner)
+        learner.execution.helpers = self._helpers
         self.figures.helpers = self._helpers
 
     def follow_nodes(self) -> list[Share]:

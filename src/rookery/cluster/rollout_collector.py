@@ -12,7 +12,6 @@ from rookery.cluster.collector_actor import OwnCollector
 from rookery.cluster.transport import nbytes
 from rookery.engine.segment_stepping import EPISODE
 from rookery.learners.learner import Learner, module_state
-from rookery.learners.onpolicy import OnPolicy
 from rookery.learners.remote_steps import join_parts
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch
@@ -56,7 +55,7 @@ class RemoteRolloutCollector(RemoteCollector):
     """Fills the learner's rollouts by remote collectors. Noise is drawn here, for all envs by their numbers, so the
     rollout is the one that a `Collector` with all envs would have filled."""
 
-    learner: OnPolicy
+    learner: Any  # on-policy
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         super().begin(observations, infos)

@@ -63,8 +63,7 @@ def threads_for(learner: Learner, name: str, cores: int) -> int:
     shapes = [list(weight.shape) for weight in learner.policy.parameters()]
     label = f"{name}, {learner.update_rows} rows, {shapes}"
     if learner.accelerator.use_threads(1):
-        work = learner.accelerator.workload() or learner.workload()
-        return choose_threads(work, f"{label}, own threads", cores, learner.use_threads, WORTH_OWN_THREAD)
+        return choose_threads(learner.workload(), f"{label}, own threads", cores, learner.use_threads, WORTH_OWN_THREAD)
     return choose_threads(learner.workload(), label, cores)
 
 

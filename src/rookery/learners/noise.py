@@ -1,4 +1,5 @@
-"""Noise for exploring with continuous actions, sampled for many steps ahead."""
+"""What actions are explored with: noise for continuous ones, sampled for many steps ahead; for discrete ones the share
+of random actions."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 STRETCH = 1024  # steps sampled at once; pink noise is correlated for at most this long
+SPREAD = 7.0  # with epsilon_per_env, the last env's epsilon is the first one's to the power of 1 + this
 
 
 class Noise:
@@ -23,9 +25,6 @@ class Noise:
         """Another number of envs; all noise is sampled anew."""
         self._drawn = torch.zeros(STRETCH, num_envs, self.size, device=self._generator.device)
         self._used = [STRETCH] * num_envs
-
-    def begin_round(self) -> None:
-        """Nothing to do: `sample` runs on the host."""
 
     def sample(self, rows: slice) -> Tensor:
         """For one step of the envs in `rows`, [envs, size]."""
@@ -66,3 +65,55 @@ def pink(steps: int, columns: int, generator: torch.Generator) -> Tensor:
     power = 4.0 * scale.square()
     power[ends] /= 2.0
     return torch.fft.irfft(torch.complex(real, imaginary), n=steps, dim=0) * (steps / power.sum().sqrt())
+
+
+class Epsilon:
+    """The share of random actions: it falls with the steps, or with `epsilon_decay` after each episode."""
+
+    def __init__(self, options: Any, num_envs: int, device: torch.device) -> None:
+        self._options, self._num_envs, self._device = options, num_envs, device
+        self.fallen: Any = 1.0  # the product of `epsilon_decay` over all episodes
+        self._powers = self._make_powers()
+
+    def _make_powers(self) -> Tensor | None:
+        if not self._options.epsilon_per_env or self._num_envs == 1:
+            return None
+        return 1.0 + SPREAD * torch.linspace(0.0, 1.0, self._num_envs, device=self._device).unsqueeze(-1)
+
+    def use(self, options: Any) -> None:
+        """Follow changed options."""
+        self._options = options
+        self._powers = self._make_powers()
+
+    def resize(self, num_envs: int) -> None:
+        """Another number of envs."""
+        self._num_envs = num_envs
+        self._powers = self._make_powers()
+
+    def share(self, rows: slice, steps: int) -> float | Tensor:
+        """After so many steps, per env in `rows` if they differ."""
+        share = self._scheduled(steps) if self._options.epsilon_decay is None else self._decayed()
+        return share if self._powers is None else (share**self._powers)[rows]
+
+    def _scheduled(self, steps: int) -> float:
+        options, done = self._options, min(1.0, steps / self._options.epsilon_steps)
+        return options.epsilon_start + done * (options.epsilon_end - options.epsilon_start)
+
+    def _decayed(self) -> float:
+        return max(self._options.epsilon_end, self._options.epsilon_start * self.fallen)
+
+    def count(self, episodes: int) -> None:
+        """So many episodes have ended."""
+        if self._options.epsilon_decay is not None:
+            self.fallen *= self._options.epsilon_decay**episodes
+
+    def load(self, fallen: float) -> None:
+        """Continue from a saved `fallen`."""
+        self.fallen = fallen
+
+
+def random_places(count: int, chosen: int, generator: torch.Generator) -> Tensor:
+    """So many different numbers below `count`; elsewhere than on a CPU without waiting for the device."""
+    if generator.device.type == "cpu":
+        return torch.randperm(count, generator=generator)[:chosen]
+    return torch.rand(count, generator=generator, device=generator.device).topk(chosen).indices

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.learner import StepBatch
+from rookery.learners.learner import Learner, StepBatch
 from rookery.learners.observations import split
-from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.rollout import Rollout
 
 NAMES = ("actions", "outputs", "rewards", "terminated", "ended", "starts", "features")
@@ -143,11 +142,11 @@ StepChunk = dict[str, Any]  # arrays [steps, rows, ...] by name
 class ChunkWriter:
     """Keeps the steps of a learner that acts, but does not learn."""
 
-    def __init__(self, learner: OffPolicy) -> None:
+    def __init__(self, learner: Learner) -> None:
         self._actions: list[np.ndarray] = []
         self._steps: list[StepBatch] = []
         self._first: Any = None
-        learner.store_step = self._store  # type: ignore[method-assign]
+        learner.execution.store_step = self._store
 
     def begin(self, observations: Any) -> None:
         """The next step is made from these observations."""
@@ -179,7 +178,7 @@ class ChunkWriter:
         return chunk
 
 
-def recorded(learner: OffPolicy, rows: slice, chunk: StepChunk) -> Iterator[int]:
+def recorded(learner: Learner, rows: slice, chunk: StepChunk) -> Iterator[int]:
     """Record the steps of these rows one after the other; yields after each, so that the learner can learn there."""
     before = chunk["first"]
     for t, actions in enumerate(chunk["actions"]):
@@ -192,7 +191,7 @@ def recorded(learner: OffPolicy, rows: slice, chunk: StepChunk) -> Iterator[int]
         yield t
 
 
-def _tensor(array: np.ndarray, learner: OffPolicy) -> Tensor:
+def _tensor(array: np.ndarray, learner: Learner) -> Tensor:
     return torch.from_numpy(np.array(array)).to(learner.device)
 
 

@@ -229,7 +229,7 @@ class Rollout:
         """Empty between two rollouts, else what was stored so far."""
         if self.noise is None:
             return {}
-        arrays = {name: value.cpu().numpy().copy() for name, value in self._tensors().items()}
+        arrays = {name: value.cpu().numpy().copy() for name, value in self.tensors().items()}
         for k, (_, envs, leaves) in enumerate(self.finals):
             parts = {"envs": envs, **{f"leaf{n}": leaf for n, leaf in enumerate(leaves)}}
             arrays |= {f"final{k}_{name}": value.cpu().numpy().copy() for name, value in parts.items()}
@@ -250,7 +250,7 @@ class Rollout:
         self.noise = arrays["noise"]
         for name in ("masks", "values", "log_probs", "final_values"):
             setattr(self, name, arrays.get(name))
-        for name, tensor in self._tensors().items():
+        for name, tensor in self.tensors().items():
             tensor.copy_(arrays[name])
         leaves = range(len(self.observations))
         self.finals = [
@@ -267,7 +267,7 @@ class Rollout:
             found = tuple(self.noise.shape)
             raise CheckpointError(f"noise of shape {found} does not fit a rollout that needs {shape}")
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
         """All tensors by name."""
         named = {f"observation{k}": leaf for k, leaf in enumerate(self.observations)}
         named |= {f"last{k}": leaf for k, leaf in enumerate(self.last)}

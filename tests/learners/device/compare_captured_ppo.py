@@ -7,7 +7,7 @@ import torch
 
 import learners.triton_interpreter  # noqa: F401 - first
 from learners.device.held_together import fill, make
-from rookery.learners.execution.captured_ppo import CapturedPPO
+from rookery.learners.execution.rollout_device import CapturedPPO
 
 
 def compare(kind: str, envs: int) -> None:

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rookery.learners.learner import StepBatch
-from rookery.learners.offpolicy import OffPolicy
+from rookery.learners.learner import Learner, StepBatch
 from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
 
 ENVS = 8
@@ -42,16 +41,16 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def made(options: Any, settings: dict[str, Any], device: str, **others: Any) -> OffPolicy:
+def made(options: Any, settings: dict[str, Any], device: str, **others: Any) -> Learner:
     """A learner."""
     kind = {SACOptions: "sac", TD3Options: "td3", DQNOptions: "dqn"}[options]
     actions = CHOICES if kind == "dqn" else PUSHES
     learner = make_learner(kind, SEEN, actions, options(**SMALL | settings | others), ENVS, 3, device)
-    assert isinstance(learner, OffPolicy)
+    assert isinstance(learner, Learner) and not learner.on_policy
     return learner
 
 
-def play(learner: OffPolicy, rounds: int, first: int = 0) -> None:
+def play(learner: Learner, rounds: int, first: int = 0) -> None:
     """Random steps, the same for every learner."""
     rows, seen = slice(0, ENVS), np.random.default_rng(first).standard_normal((ENVS, 3), np.float32)
     for k in range(first, first + rounds):
@@ -65,7 +64,7 @@ def play(learner: OffPolicy, rounds: int, first: int = 0) -> None:
             learner.update()
 
 
-def weights(learner: OffPolicy) -> torch.Tensor:
+def weights(learner: Learner) -> torch.Tensor:
     """All of them."""
     return torch.cat([adam.flat.detach().cpu() for adam in learner.adams])
 
@@ -83,8 +82,7 @@ def captured_equals_eager(options: Any, settings: dict[str, Any], device: str) -
     for learner in (captured, resumed):
         play(learner, 16, 24)
     assert torch.equal(weights(captured), weights(resumed)), "a resumed learner has other weights"
-    calls = captured.device_updates._calls.values() if captured.device_updates is not None else ()
-    graphs = [call.captured for call in calls]
+    graphs = [call.captured for call in captured.execution._groups.values()]
     assert apart < 1e-3, f"captured and eager are {apart:.1e} apart"
     return f"{captured.updates} updates, eager and captured {apart:.1e} apart, graphs {graphs}"
 

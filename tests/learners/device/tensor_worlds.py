@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from learners.offpolicy_tools import Batch
-from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.offpolicy import OffPolicy
+from rookery.learners.learner import Learner, StepBatch, TensorFinals
 
 
 def as_tensors(envs: Batch, step: StepBatch) -> StepBatch:
@@ -24,12 +23,12 @@ def as_tensors(envs: Batch, step: StepBatch) -> StepBatch:
     return StepBatch(*parts, TensorFinals(ended, torch.from_numpy(finals)))
 
 
-def play_tensors(learner: OffPolicy, envs: Batch, rounds: int, observations: Any = None) -> Any:
+def play_tensors(learner: Learner, envs: Batch, rounds: int, observations: Any = None) -> Any:
     """As training does it on a device: a round, and the updates that are due."""
     observations = torch.from_numpy(envs.observe()) if observations is None else observations
     rows = slice(0, envs.num_envs)
     for _ in range(rounds):
-        learner.begin_round()
+        learner.execution.before_round()
         actions = learner.explore(observations, rows)
         assert isinstance(actions, torch.Tensor)
         step = as_tensors(envs, envs.step(actions.numpy()))

@@ -7,8 +7,8 @@ import contextlib
 import pytest
 import torch
 
-from rookery.learners.execution import captured_call
-from rookery.learners.execution.captured_call import CapturedCall, unchanged
+from rookery.learners import captured_call
+from rookery.learners.captured_call import CapturedCall, unchanged
 
 CPU = torch.device("cpu")
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from learners.device.held_together import KINDS, fill, make
-from rookery.learners.early_stop import EarlyStop
-from rookery.learners.execution.accelerator import Accelerator
-from rookery.learners.execution.captured_ppo import CapturedPPO
+from rookery.learners.accelerator import Accelerator
+from rookery.learners.execution.rollout_device import CapturedPPO
+from rookery.learners.execution.rollout_host import EarlyStop
 from rookery.learners.learner import StepBatch
 
 ENVS, STEPS = 4, 5
@@ -76,7 +76,7 @@ def test_a_started_rollout_continues_on_another_device():
 def test_changed_options_and_memory_need_another_graph(monkeypatch):
     _, captured = pair("image")
     released = []
-    monkeypatch.setattr(captured.accelerator._update, "release", lambda: released.append(1))
+    monkeypatch.setattr(captured.accelerator._update.call, "release", lambda: released.append(1))
 
     def update() -> int:
         fill(captured, 1)

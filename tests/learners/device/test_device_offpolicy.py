@@ -12,7 +12,9 @@ from gymnasium import spaces
 
 from learners.device.tensor_worlds import as_tensors, play_tensors
 from learners.offpolicy_tools import Batch, Centre, Corridor, assert_same, play
-from rookery.learners.offpolicy import OffPolicy
+from rookery.learners.execution.choose import use_tensor_envs
+from rookery.learners.execution.replay_device import ReplayDevice
+from rookery.learners.learner import Learner
 from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
 
 SEEN = spaces.Box(-2, 2, (1,))
@@ -28,14 +30,14 @@ KINDS = {
 }
 
 
-def learner_for(kind: str, tensors: bool = True, **options: Any) -> OffPolicy:
+def learner_for(kind: str, tensors: bool = True, **options: Any) -> Learner:
     name = kind.partition("-")[0]
     actions = spaces.Discrete(2) if name == "dqn" else spaces.Box(-2, 2, (1,))
     settings = OPTIONS[name](**SMALL | KINDS[kind] | options)
     learner = make_learner(name, SEEN, actions, settings, 4, 7, "cpu")
-    assert isinstance(learner, OffPolicy)
+    assert isinstance(learner, Learner)
     if tensors:
-        learner.use_tensors()
+        use_tensor_envs(learner)
     return learner
 
 
@@ -69,7 +71,7 @@ def test_groups_of_updates_change_no_number(kind: str, monkeypatch: pytest.Monke
     """Updates one by one, as without `accelerate`, or many at once: the same weights."""
     learners = []
     for sizes in ((16, 4), (64, 4), ()):
-        monkeypatch.setattr("rookery.learners.execution.device_updates.SIZES", sizes)
+        monkeypatch.setattr("rookery.learners.execution.replay_device.SIZES", sizes)
         learner = learner_for(kind, start_steps=36, updates_per_step=7.25)
         play_tensors(learner, world_for(kind), 13)
         learners.append(learner)
@@ -88,13 +90,13 @@ def test_it_stores_the_transitions_of_the_plain_buffer(n_step: int) -> None:
     for _ in range(25):
         actions = np.asarray(plain.explore(seen, slice(0, 4)))
         device.explore(torch.from_numpy(seen), slice(0, 4))
-        device.rounds._put("actions", torch.from_numpy(actions))  # both did the same
+        device.n_step_buffer._put("actions", torch.from_numpy(actions))  # both did the same
         step = envs.step(actions)
         plain.record(slice(0, 4), step)
         device.record(slice(0, 4), as_tensors(envs, step))
         seen = step.observations
 
-    def stored(learner: OffPolicy) -> Counter[tuple[float, ...]]:
+    def stored(learner: Learner) -> Counter[tuple[float, ...]]:
         arrays = learner.replay.state()["arrays"]
         columns = [
             arrays[name].reshape(len(arrays["outcomes"]), -1) for name in ("leaf0", "actions", "next0", "outcomes")
@@ -119,11 +121,11 @@ def test_arrays_with_updates_of_a_device() -> None:
     """Envs that return arrays fill the same buffer, as with a learner on a GPU."""
     for kind in QUICK:
         learner = learner_for(kind, tensors=False)
-        learner._use_device()
+        learner.execution = ReplayDevice(learner)
         play(learner, world_for(kind), 20)
         assert learner.updates and learner.replay.places.tolist()[0] == learner.replay.size
         other = learner_for(kind, tensors=False)
-        other._use_device()
+        other.execution = ReplayDevice(other)
         other.load(learner.state())
         assert_same(learner.state(), other.state())
 
@@ -135,8 +137,8 @@ def test_a_changed_option_holds_from_then_on() -> None:
         play_tensors(learner, world_for("dqn"), 15)
     kind = one.round_kind
     one.adjust({"tau": 1.0, "gamma": 0.5})
-    assert one.round_kind != kind and one.rounds.gamma == 0.5
-    one.updates_due = 1.0
+    assert one.round_kind != kind and one.n_step_buffer.gamma == 0.5
+    one.execution.updates_due = 1.0
     one.update()
     np.testing.assert_array_equal(one.target_weights, one.adam.flat.data)
     assert other.options.tau != 1.0
@@ -149,7 +151,7 @@ def test_masks_of_the_next_actions_are_stored() -> None:
     envs, rows = world_for("dqn"), slice(0, 4)
     seen = torch.from_numpy(envs.observe())
     for _ in range(12):
-        learner.begin_round()
+        learner.execution.before_round()
         actions = learner.explore(seen, rows, mask)
         assert actions.tolist() == [0] * 4
         step = as_tensors(envs, envs.step(actions.numpy()))._replace(mask=mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from gymnasium import spaces
 from learners.distributed.thread_ranks import in_threads, thread_ranks
 from rookery.errors import OptionError
 from rookery.learners.algorithms.ppo import METRICS, PPO
-from rookery.learners.execution.data_parallel_ppo import DataParallelPPO
+from rookery.learners.execution.ranks import Ranks
+from rookery.learners.execution.shared import DataParallel, envs_of_each
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import PPOOptions
 
@@ -36,6 +38,11 @@ VARIANTS: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
 }
 
 
+def data_parallel(*both: spaces.Space, options: PPOOptions, envs: int = ENVS, seed: int = 0, ranks: Ranks) -> PPO:
+    """One process's part of a learner of so many envs."""
+    return PPO(*both, options, envs_of_each(envs, ranks), seed, execution=partial(DataParallel, ranks=ranks))
+
+
 def observe(space: spaces.Space, random: np.random.Generator) -> Any:
     """Observations of all envs."""
     if isinstance(space, spaces.Dict):
@@ -53,8 +60,7 @@ def part_of(observations: Any, rows: Any) -> Any:
 
 def update_as_replayed(learner: PPO) -> dict[str, float]:
     """As on a GPU, where a replayed graph fills the rollout again and no code of the learner runs in between."""
-    learner.set_schedules()
-    metrics = learner.learn().tolist()
+    metrics = learner.execution.learn(learner.execution.follow_schedules()).tolist()
     for flags in (learner.rollout.terminated, learner.rollout.ended, learner.rollout.starts):
         flags.zero_()
     learner.rollout.forget()
@@ -108,7 +114,7 @@ def test_processes_equal_one_with_all_envs(variant: str, size: int) -> None:
     alone = PPO(*both, options, ENVS, seed=3)
     expected = learn(alone, both[0])
 
-    learners = [DataParallelPPO(*both, options, ENVS, seed=3, ranks=ranks) for ranks in thread_ranks(size)]
+    learners = [data_parallel(*both, options=options, seed=3, ranks=ranks) for ranks in thread_ranks(size)]
     found = in_threads(lambda learner: (learn(learner, both[0]), learner.state()), learners)
     for metrics, state in found:
         assert_close(state, alone.state())
@@ -124,7 +130,7 @@ def test_a_saved_state_continues_exactly_in_any_number_of_processes() -> None:
     both = VECTORS, spaces.Discrete(3)
     options = PPOOptions(rollout_length=LENGTH, recurrent=8, normalise_rewards=True, normalise_observations=True)
 
-    def work(learners: list[DataParallelPPO]) -> tuple[Any, Any, Any]:
+    def work(learners: list[PPO]) -> tuple[Any, Any, Any]:
         first, again = learners
         learn(first, VECTORS, updates=1)
         saved = first.state()
@@ -134,7 +140,7 @@ def test_a_saved_state_continues_exactly_in_any_number_of_processes() -> None:
         return saved, first.state(), again.state()
 
     pairs = [
-        [DataParallelPPO(*both, options, ENVS, seed=seed, ranks=ranks) for seed in (3, 4)] for ranks in thread_ranks(2)
+        [data_parallel(*both, options=options, seed=seed, ranks=ranks) for seed in (3, 4)] for ranks in thread_ranks(2)
     ]
     saved, finished, resumed = in_threads(work, pairs)[0]
     for name, weights in finished["policy"].items():
@@ -150,14 +156,14 @@ def test_every_update_is_on_the_present_rollout() -> None:
     both, options = (VECTORS, spaces.Discrete(3)), PPOOptions(rollout_length=LENGTH)
     alone = PPO(*both, options, ENVS, seed=3)
     learn(alone, VECTORS)
-    learners = [DataParallelPPO(*both, options, ENVS, seed=3, ranks=ranks) for ranks in thread_ranks(2)]
+    learners = [data_parallel(*both, options=options, seed=3, ranks=ranks) for ranks in thread_ranks(2)]
     in_threads(lambda learner: learn(learner, VECTORS, replayed=True), learners)
     np.testing.assert_allclose(learners[0].adam.flat.detach(), alone.adam.flat.detach(), rtol=1e-4, atol=2e-6)
 
 
 def test_envs_that_cannot_be_split_are_refused() -> None:
     with pytest.raises(OptionError, match="5 envs cannot be split over 2 processes"):
-        DataParallelPPO(VECTORS, spaces.Discrete(2), PPOOptions(), 5, ranks=thread_ranks(2)[0])
+        data_parallel(VECTORS, spaces.Discrete(2), options=PPOOptions(), envs=5, ranks=thread_ranks(2)[0])
 
 
 def test_sums_are_in_the_order_of_ranks() -> None:

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from learners.distributed.thread_ranks import in_threads
-from rookery.learners.execution import gloo_ranks
-from rookery.learners.execution.gloo_ranks import GlooRanks, RankLost, open_store, own_address
+from rookery.learners.execution import ranks as gloo_ranks
+from rookery.learners.execution.ranks import GlooRanks, RankLost, open_store, own_address
 
 HERE = "127.0.0.1"
 

@@ -12,10 +12,8 @@ import torch
 from learners.distributed.test_data_parallel_ppo import ENVS, LENGTH, QUICK, VARIANTS, VECTORS, assert_close, learn
 from learners.distributed.thread_ranks import thread_ranks
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.execution.gloo_ranks import RankLost
-from rookery.learners.execution.leading_ppo import LeadingPPO, help_update
-from rookery.learners.execution.ranks import Ranks
-from rookery.learners.execution.shared_update import Columns, OwnRows, SharedUpdate, envs_of
+from rookery.learners.execution.ranks import RankLost, Ranks
+from rookery.learners.execution.shared import Columns, Leading, SharedUpdate, envs_of, help_update, rows_of_envs
 from rookery.learners.learner import Tree
 from rookery.learners.registry import PPOOptions
 
@@ -60,9 +58,9 @@ def test_helpers_change_nothing(variant: str, size: int) -> None:
     options = PPOOptions(rollout_length=LENGTH, **given)
     alone = PPO(*both, options, ENVS, seed=3)
     expected = learn(alone, both[0])
-    leader = LeadingPPO(*both, options, ENVS, seed=3)
+    leader = PPO(*both, options, ENVS, seed=3, execution=Leading)
     others = [PPO(*both, options, 1, seed=k) for k in range(1, size)]
-    leader.helpers = Threads(others)
+    leader.execution.helpers = Threads(others)
     found = learn(leader, both[0])
     assert_close(leader.state(), alone.state())
     for mine, theirs in zip(found, expected, strict=True):
@@ -104,8 +102,8 @@ def test_an_update_in_which_a_helper_is_lost_is_done_again() -> None:
     options = PPOOptions(rollout_length=LENGTH, **VARIANTS["normalised"][2])
     states = []
     for kind in (Threads, Lossy):
-        leader = LeadingPPO(*both, options, ENVS, seed=3)
-        leader.helpers = helpers = kind([PPO(*both, options, 1)])
+        leader = PPO(*both, options, ENVS, seed=3, execution=Leading)
+        leader.execution.helpers = helpers = kind([PPO(*both, options, 1)])
         learn(leader, VECTORS)
         states.append(leader.state())
     assert isinstance(helpers, Lossy) and helpers.mended == 1
@@ -122,9 +120,9 @@ def test_every_row_of_a_minibatch_is_one_process() -> None:
     for ranks in thread_ranks(4):
         learner.generator.manual_seed(1)
         envs = envs_of(ranks.rank, 4, ENVS)
-        rows = OwnRows({"number": numbers[:, envs], "advantages": numbers[:, envs]}, envs, numbers)
-        update = SharedUpdate(learner, ranks, rows, 3)
-        seen.append([share["number"].tolist() for share in update._minibatches()])
+        columns = {"number": numbers[:, envs], "advantages": numbers[:, envs]}
+        update = SharedUpdate(learner, ranks, columns, numbers, rows_of_envs(learner, ranks, numbers.shape))
+        seen.append([share["number"].tolist() for share in update._minibatches(3)])
     joined = [sorted(number for share in seen for number in share[k]) for k in range(3)]
     learner.generator.manual_seed(1)
     order = torch.randperm(LENGTH * ENVS, generator=learner.generator)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from learners.distributed.test_data_parallel_ppo import ENVS, LENGTH, VECTORS, observe
+from learners.distributed.test_data_parallel_ppo import ENVS, LENGTH, VECTORS, data_parallel, observe
 from learners.distributed.thread_ranks import in_threads, thread_ranks
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.execution import captured_ppo, select
-from rookery.learners.execution.data_parallel_ppo import DataParallelPPO
-from rookery.learners.execution.uncaptured_ppo import UncapturedPPO
+from rookery.learners.execution import rollout_device
+from rookery.learners.execution.rollout_device import CapturedPPO
+from rookery.learners.execution.shared import DataParallel
 from rookery.learners.learner import StepBatch, TensorFinals
 from rookery.learners.registry import PPOOptions
 
@@ -34,14 +34,14 @@ def learn_from_tensors(learner: PPO) -> None:
 
 
 def test_it_learns_as_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(select.ACCELERATORS, "DataParallelPPO", ("execution.uncaptured_ppo:UncapturedPPO",))
-    monkeypatch.setattr(UncapturedPPO, "supports", classmethod(lambda cls, learner: True))
+    monkeypatch.setattr(DataParallel, "accelerated_by", ("CapturedPPO",))
+    monkeypatch.setattr(CapturedPPO, "supports", classmethod(lambda cls, learner: True))
     # Triton's interpreter, which other tests may have switched on, does not run in two threads at once.
-    monkeypatch.setattr(captured_ppo, "has_kernels", lambda device: False)
+    monkeypatch.setattr(rollout_device, "has_kernels", lambda device: False)
     both, options = (VECTORS, spaces.Discrete(3)), PPOOptions(rollout_length=LENGTH)
     alone = PPO(*both, options.model_copy(update={"accelerate": False}), ENVS, seed=3)
     learn_from_tensors(alone)
-    learners = [DataParallelPPO(*both, options, ENVS, seed=3, ranks=ranks) for ranks in thread_ranks(2)]
-    assert all(type(learner.accelerator) is UncapturedPPO for learner in learners)
+    learners = [data_parallel(*both, options=options, seed=3, ranks=ranks) for ranks in thread_ranks(2)]
+    assert all(type(learner.accelerator) is CapturedPPO for learner in learners)
     in_threads(learn_from_tensors, learners)
     np.testing.assert_allclose(learners[0].adam.flat.detach(), alone.adam.flat.detach(), rtol=1e-4, atol=2e-6)

@@ -13,8 +13,7 @@ import torch
 import rookery
 from rookery.learners.registry import make_learner, option_classes
 from rookery.training.run import collector, host_copies, linked_part
-from rookery.training.run.captured_rounds import CapturedRounds
-from rookery.training.run.device_link import DeviceLink, link_for
+from rookery.training.run.device_link import CapturedRounds, DeviceLink
 from rookery.training.run.host_copies import PackedCopies, SeparateCopies
 from training.runs import differences, last_state, small
 
@@ -138,9 +137,9 @@ def test_only_learners_on_other_devices_are_linked() -> None:
     spaces = envs.single_observation_space, envs.single_action_space
     for name in ("ppo", "sac", "td3"):
         learner = make_learner(name, *spaces, option_classes()[name](hidden=[8]), 2, 1, "cpu")
-        assert learner.takes_tensors and link_for(envs, learner) is None
+        assert collector.link_for(envs, learner) is None
         learner.device = torch.device("meta")
-        is_linked = link_for(envs, learner) is not None if name == "ppo" else link_for(envs, learner) is None
+        is_linked = (collector.link_for(envs, learner) is not None) == (name == "ppo")
         assert is_linked  # an off-policy learner records all envs at once, so there is no link with two groups
     envs.close()
 

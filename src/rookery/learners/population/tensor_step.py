@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.execution.captured_call import CapturedCall
-from rookery.learners.execution.select import accelerate
+from rookery.learners.captured_call import CapturedCall
+from rookery.learners.execution.choose import accelerate
 from rookery.learners.flat_adam import BETAS
 from rookery.learners.heads import FORBIDDEN, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.networks import MLP

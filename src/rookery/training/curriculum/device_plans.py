@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rookery.config import Opponent, Phase
 from rookery.kernel.cuda_runtime import DeviceArrays
-from rookery.learners.execution.captured_call import CapturedCall
+from rookery.learners.captured_call import CapturedCall
 from rookery.training.curriculum.device_draws import (
     COPIES,
     POLICIES,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rookery.engine.make_vec import make_vec
 from rookery.learners.agent import Agent
-from rookery.learners.execution.captured_call import CapturedCall
+from rookery.learners.captured_call import CapturedCall
 from rookery.learners.frozen_policy import FrozenPolicy, forward_pass
 from rookery.learners.observations import MASK_KEY, split
 from rookery.training.evaluation.episodes import PlayedEpisode, action_seed, episode_seed, result_of_two

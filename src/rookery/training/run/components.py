@@ -23,6 +23,7 @@ from rookery.kernel.tables import check_same
 from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
 from rookery.learners.encoders import all_images_small
+from rookery.learners.execution.choose import execution_of_run
 from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 from rookery.learners.learner import Learner
 from rookery.learners.observations import leaves_of
@@ -243,22 +244,17 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
     name, options = config.learner, config.learner_options
     spaces = seat.observation_space, seat.action_space
     _check_memory(run)
-    learner: Learner
+    rows, device = run.num_rows, config.device
+    if ranks is not None:
+        from rookery.learners.execution.shared import envs_of_each
+
+        rows, device = envs_of_each(rows, ranks), str(ranks.device)
+    corrected = config.cluster.asynchronous and name == "ppo"
+    execution = execution_of_run(corrected=corrected, leads=leads(config.cluster), ranks=ranks)
     with enough_memory(name):
-        if config.cluster.asynchronous and name == "ppo":
-            from rookery.learners.execution.vtrace_ppo import VTracePPO
-
-            learner = VTracePPO(*spaces, options, run.num_rows, config.seed, config.device)
-        elif leads(config.cluster):
-            from rookery.learners.execution.leading_ppo import LeadingPPO
-
-            learner = LeadingPPO(*spaces, options, run.num_rows, config.seed, config.device)
-        elif ranks is None:
-            learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
-        else:
-            from rookery.learners.execution.data_parallel_ppo import DataParallelPPO
-
-            learner = DataParallelPPO(*spaces, options, run.num_rows, config.seed, ranks.device, ranks=ranks)
+        learner: Learner = registry.make_learner(
+            name, *spaces, options, rows, config.seed, device, **({} if execution is None else {"execution": execution})
+        )
     agent = learner.agent
     agent.deterministic, agent.writer = config.evaluation.deterministic, write_agent
     agent.learner, agent.world = name, config.world

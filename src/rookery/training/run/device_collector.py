@@ -1,4 +1,5 @@
-"""Rollouts and updates on a GPU: each is one replay of a CUDA graph, and the host waits only to stay close.
+"""Envs and learner on one GPU: rollouts, rounds and updates are each a replay of a CUDA graph, and the host waits only
+to stay close.
 
 The envs return tensors whose addresses stay, and nothing between two updates is read back. What a user sees (metrics,
 episodes, speeds) is read when something is logged, evaluated or saved.
@@ -14,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rookery.learners.algorithms.ppo import METRICS
-from rookery.learners.execution.captured_call import CapturedCall
+from rookery.learners.captured_call import CapturedCall
+from rookery.learners.execution.choose import use_tensor_envs
 from rookery.learners.learner import StepBatch, TensorFinals
 from rookery.training.evaluation.win_record import outcomes_of
 from rookery.training.run.collector import Collector
@@ -31,69 +32,82 @@ class DeviceCollector(Collector):
     """For an on-policy learner and envs that return tensors on its device."""
 
     is_asynchronous = True
-    learner: Any  # an `OnPolicy`
+    is_fused = True
+    masks = None  # the envs' own state has them
+    learner: Any
     envs: Any  # a `CudaEngine`, or what has its methods
 
     def use(self, envs: Any) -> None:
-        self.envs = envs
-        learner, device = self.learner, self.learner.device
-        generators = [learner.generator]
-        self._rollout = CapturedCall(
-            self._make_rollout,
-            device,
-            state=self._rollout_state,
-            generators=[*generators, *getattr(envs, "generators", ())],  # of opponents
-            name="a rollout",
-            plain=not getattr(envs, "can_be_captured", False),
-        )
-        self._update = CapturedCall(
-            self._make_update,
-            device,
-            state=learner.device_state,
-            generators=generators,
-            name="an update",
-            plain=learner.processes > 1,  # it waits for other processes
-        )
-        self._latest_metrics = torch.zeros(len(METRICS), device=device)
+        self.envs, self._execution = envs, use_tensor_envs(self.learner)
         self._episodes = LatestEpisodes(envs)
-        self._times = DeviceTimes(device, self.stopwatch)
+        self._times = DeviceTimes(self.learner.device, self.stopwatch)
         self._in_flight: deque[Any] = deque()
-        self._options, self._captured = learner.options, self._constants()
+        self._calls: dict[Any, CapturedCall] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        learner, execution = self.learner, self._execution
+        self._latest_metrics = torch.zeros(len(learner.metric_names), device=learner.device)
+        self._clip: Any = 0.0
+        self._options, self._captured_options = learner.options, self._constants()
+        self._calls["rollout"] = self._captured(
+            self._make_rollout, lambda: [execution.memory], "a rollout", plain=not self._can_be_captured
+        )
+        self._calls["update"] = CapturedCall(
+            self._make_update,
+            learner.device,
+            state=execution.stays,
+            generators=[learner.generator],
+            name="an update",
+            plain=execution.shares,  # it waits for other processes
+        )
 
     @property
-    def is_fused(self) -> bool:
-        return True
+    def _can_be_captured(self) -> bool:
+        return getattr(self.envs, "can_be_captured", False)
+
+    def _captured(
+        self, work: Callable[[], None], stays: Callable[[], list[Any]], name: str, plain: bool = False
+    ) -> CapturedCall:
+        """Work that steps the envs too; `stays` is what it changes of the learner."""
+        return CapturedCall(
+            work,
+            self.learner.device,
+            state=lambda: [*self.envs.device_state(), *stays()],
+            generators=[self.learner.generator, *getattr(self.envs, "generators", ())],  # of opponents
+            name=name,
+            plain=plain,
+        )
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         self.learner.progress = self._share_done(self.steps)
         self._episodes.begin()
 
-    @property
-    def masks(self) -> np.ndarray | None:
-        """None: the envs' own state has them."""
-        return None
-
     # --- collecting ---------------------------------------------------------------------------------------------
 
     def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
         """A complete rollout, whatever `rounds` is: a rollout is one piece of work."""
-        while len(self._in_flight) >= AHEAD:
-            self._times.add(self._in_flight.popleft())
+        self._keep_close()
         self._follow_options()
         self._marks = [self._times.mark()]
         self._call_envs("before_rollout")
-        self._rollout()
+        self._calls["rollout"]()
         self._call_envs("after_rollout", self.learner.rollout.length)
         self._marks.append(self._times.mark())
         self._count(self.learner.rollout.length * self.envs.num_envs)
+
+    def _keep_close(self, ahead: int = AHEAD) -> None:
+        """Wait until the host is less than so many iterations ahead."""
+        while len(self._in_flight) >= ahead:
+            self._times.add(self._in_flight.popleft())
 
     def _follow_options(self) -> None:
         """Phases and callbacks change options, which captured work holds as constants."""
         if self.learner.options is self._options:
             return
         self._options = self.learner.options
-        if self._constants() != self._captured:
-            self._captured = self._constants()
+        if self._constants() != self._captured_options:
+            self._captured_options = self._constants()
             self.release()
 
     def _constants(self) -> dict[str, Any]:
@@ -117,24 +131,21 @@ class DeviceCollector(Collector):
             finals = TensorFinals(partial(torch.logical_or, terminated, truncated), last)
             learner.record(rows, StepBatch(observations, rewards, terminated, truncated, finals, mask))
 
-    def _rollout_state(self) -> list[torch.Tensor]:
-        return [*self.envs.device_state(), self.learner.memory]
-
     # --- updating -----------------------------------------------------------------------------------------------
 
     def update(self) -> None:
         learner = self.learner
         self.set_progress()
-        learner.set_schedules()
-        self._update()
+        self._clip = self._execution.follow_schedules()
+        self._calls["update"]()
         learner.rollout.forget()
         learner.updates += 1
-        self.metrics = DeviceMetrics(METRICS, self._latest_metrics)
+        self.metrics = DeviceMetrics(learner.metric_names, self._latest_metrics)
         self._marks.append(self._times.mark())
         self._in_flight.append(self._marks)
 
     def _make_update(self) -> None:
-        self._latest_metrics.copy_(self.learner.learn())
+        self._latest_metrics.copy_(self._execution.learn(self._clip))
 
     def set_progress(self) -> None:
         rollout = self.learner.rollout.length * self.envs.num_envs * self.learner.processes
@@ -144,8 +155,7 @@ class DeviceCollector(Collector):
 
     def wait(self) -> None:
         """Until everything is done that was begun; raises what an env has found wrong."""
-        while self._in_flight:
-            self._times.add(self._in_flight.popleft())
+        self._keep_close(1)
         self.envs.check()
 
     def finished_episodes(self) -> np.ndarray:
@@ -167,6 +177,68 @@ class DeviceCollector(Collector):
         raise NotImplementedError("the number of envs on a GPU is fixed")
 
     def release(self) -> None:
-        """Capture again at the next rollout: an option of the learner, or an address, has changed."""
-        for call in (self._rollout, self._update):
+        """Capture again what comes: an option of the learner, or an address, has changed."""
+        for call in self._calls.values():
             call.release()
+
+
+class RoundCollector(DeviceCollector):
+    """For an off-policy learner. After each round come the updates that are due, by counts which the host knows, so
+    that nothing is read back."""
+
+    def _prepare(self) -> None:
+        """Rounds are captured as their kinds come."""
+
+    def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
+        """So many rounds with their updates, or fewer if `stop()` is true."""
+        self._call_envs("before_rollout")
+        before = self.steps
+        for _ in range(rounds):
+            self._round()
+            if stop():
+                break
+        self._call_envs("after_rollout", (self.steps - before) // self.envs.num_envs)
+
+    def _round(self) -> None:
+        self._keep_close()
+        marks = [self._times.mark()]
+        self._execution.before_round()
+        self._captured_round()()
+        self._execution.after_round()
+        self._count(self.envs.num_envs)
+        marks.append(self._times.mark())
+        self.update()
+        marks.append(self._times.mark())
+        self._in_flight.append(marks)
+
+    def _captured_round(self) -> Callable[[], None]:
+        """The next round, captured if it is of a kind that comes often."""
+        execution, kind = self._execution, self._execution.round_kind
+        if not self._can_be_captured or not execution.n_step_buffer.completes:
+            return self._make_round
+        if kind not in self._calls:
+            self.release()  # a kind that is over does not come back
+            self._calls = {kind: self._captured(self._make_round, execution.round_stays, "a round")}
+        return self._calls[kind]
+
+    def _make_round(self) -> None:
+        envs = self.envs
+        observations, mask = envs.present()
+        actions = self.learner.explore(observations, slice(0, envs.num_envs), mask)
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        finals = TensorFinals(infos["_final_obs"], infos["final_obs"])
+        step = StepBatch(observations, rewards, terminated, truncated, finals, envs.present()[1])
+        self._execution.write(step)
+
+    def update(self) -> None:
+        """Make all updates that are due."""
+        if self.learner.ready():
+            self.set_progress()
+            self.metrics = self.learner.update()
+
+    def set_progress(self) -> None:
+        self.learner.progress = self._share_done(self.steps)
+
+    def release(self) -> None:
+        super().release()
+        self._calls.clear()

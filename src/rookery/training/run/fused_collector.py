@@ -25,7 +25,6 @@ from rookery.learners.kernels.cpu.layer_table import share
 from rookery.learners.kernels.cpu.ppo_tasks import act_rows, plan_at
 from rookery.learners.kernels.cpu.slice_team import SliceTeam, run_tasks
 from rookery.learners.learner import Learner
-from rookery.learners.onpolicy import OnPolicy
 from rookery.once import once
 
 ROWS_OF_TASK = 8  # envs that a thread acts for and steps at a time, at least
@@ -112,7 +111,7 @@ def _roll(
 class FusedCollector:
     """Fills a learner's rollouts from an engine's envs."""
 
-    def __init__(self, envs: KernelEngine, learner: OnPolicy) -> None:
+    def __init__(self, envs: KernelEngine, learner: Any) -> None:
         self.envs, self.learner = envs, learner
         self._words = np.zeros(WORDS + 1, np.int64)
         self._alone = SliceTeam(1)
@@ -174,6 +173,6 @@ class FusedCollector:
 def roller_for(envs: Any, learner: Learner) -> FusedCollector | None:
     """A fused collector, if the engine and the learner's accelerator support it. This depends on types and counts only,
     so that the same run is collected in the same way on every machine."""
-    if not isinstance(envs, KernelEngine) or not isinstance(learner, OnPolicy) or len(envs.groups) > 1:
+    if not isinstance(envs, KernelEngine) or not learner.on_policy or len(envs.groups) > 1:
         return None
     return FusedCollector(envs, learner) if envs.plain and learner.accelerator.can_roll(envs.num_envs) else None

@@ -16,7 +16,7 @@ from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluation
 from rookery.training.evaluation.win_record import interval_of, is_better
-from rookery.training.run.collector_choice import make_collector
+from rookery.training.run.collector import make_collector
 from rookery.training.run.recent_episodes import RecentEpisodes
 from rookery.training.run.timing import RunClock, RunCounts, Stopwatch
 from rookery.training.storage.checkpoint_files import check_types

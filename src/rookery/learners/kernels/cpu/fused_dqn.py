@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.accelerator import Accelerator
 from rookery.learners.networks import QNet
 from rookery.learners.replay_buffer import ReplayBatch
 
@@ -32,12 +32,14 @@ Pass = tuple[Tensor, Tensor, Tensor]  # of one layer: its input, its output, and
 class FusedDQN(Accelerator):
     """For every DQN: an image encoder before the network is still differentiated by autograd."""
 
+    replaces = ("gradient_step", "td_target", "loss")
+
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
         self.net = FusedQNet(learner.policy.net)
 
     @torch.no_grad()
-    def train_step(self, batch: ReplayBatch, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient_step(self, batch: ReplayBatch, weights: Tensor | None, number: int) -> tuple[Tensor, Tensor, Tensor]:
         learner, options, size = self.learner, self.learner.options, len(batch.rewards)
         with torch.set_grad_enabled(learner.has_images):
             features = learner.policy.encoder(batch.leaves)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.accelerator import Accelerator
 from rookery.learners.heads import FORBIDDEN, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.kernels.cpu.perceptron import KINDS
 from rookery.learners.kernels.cpu.ppo_loss import compute_gae
@@ -25,6 +25,8 @@ Minibatch = dict[str, Tensor]
 
 class CompiledAdvantages(Accelerator):
     """For every PPO, on any device."""
+
+    replaces: tuple[str, ...] = ("advantages",)
 
     def advantages(
         self, rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, ended: Tensor
@@ -42,6 +44,11 @@ class FusedPPO(CompiledAdvantages):
     An update is compiled code from its first minibatch to its last, on as many threads as `use_threads` says, with the
     same numbers for any number of them. Acting is compiled too, and a row's action does not depend on other rows.
     """
+
+    replaces = (
+        "advantages", "values", "gradient_step", "act", "encode", "features", "outputs", "loss", "minibatch_features",
+        "policy_loss", "value_loss",
+    )  # fmt: skip
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
@@ -161,7 +168,7 @@ class FusedPPO(CompiledAdvantages):
     @torch.no_grad()
     def update(self, clip: float) -> Tensor | None:
         learner = self.learner
-        if learner.adam.on_gradient is not None:  # other processes have their share of every gradient
+        if learner.execution.shares:  # other processes wait for every gradient
             return None
         plan = self.plan
         rollout, options = learner.rollout, learner.options
@@ -179,18 +186,18 @@ class FusedPPO(CompiledAdvantages):
         return torch.stack(metrics).mean(0)
 
     @torch.no_grad()
-    def train_step(self, minibatch: Minibatch, clip: float) -> Tensor:
-        plan = self._with_minibatch(minibatch, clip)
+    def gradient_step(self, minibatch: Minibatch, clip: float, normalise: bool = True) -> Tensor:
+        plan = self._with_minibatch(minibatch, clip, normalise)
         metrics = plan.gradient(torch.arange(len(minibatch["advantages"])))
         metrics[-1] = self.learner.adam.step(self.learner.options.max_grad_norm)
         self._packed = None  # its weights are those before the step
         return metrics
 
-    def _with_minibatch(self, minibatch: Minibatch, clip: float) -> PPOPlan:
-        plan = self.plan
+    def _with_minibatch(self, minibatch: Minibatch, clip: float, normalise: bool = True) -> PPOPlan:
+        plan, features = self.plan, self.learner.minibatch_features(minibatch)
         plan.pack()
-        plan.set_samples(self.learner.features(minibatch), minibatch, minibatch["actions"], minibatch.get("masks"))
-        plan.set_numbers(clip, self.learner.options.normalise_advantages)
+        plan.set_samples(features, minibatch, minibatch["actions"], minibatch.get("masks"))
+        plan.set_numbers(clip, normalise and self.learner.options.normalise_advantages)
         return plan
 
     def workload(self) -> Callable[[], None]:

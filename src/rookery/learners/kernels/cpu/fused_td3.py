@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.accelerator import Accelerator
 from rookery.learners.kernels.cpu.perceptron import KINDS, FusedMLP, members_of
 from rookery.learners.networks import EnsembleMLP
 from rookery.learners.replay_buffer import ReplayBatch
@@ -20,6 +20,8 @@ from rookery.learners.replay_buffer import ReplayBatch
 class FusedTD3(Accelerator):
     """For two critics, and networks without an image encoder, on a CPU. The products of a larger ensemble (REDQ) are
     faster in one batch, as the plain code has them."""
+
+    replaces = ("gradient_step", "td_target", "critic_loss", "actor_loss")
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
@@ -35,8 +37,8 @@ class FusedTD3(Accelerator):
         return known and not learner.has_images and learner.device.type == "cpu"
 
     @torch.no_grad()
-    def train_step(
-        self, batch: ReplayBatch, weights: Tensor | None, update_actor: bool
+    def gradient_step(
+        self, batch: ReplayBatch, weights: Tensor | None, number: int
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         learner = self.learner
         td_target = learner.td_target(batch, self._target_actor.forward, self._target_values)
@@ -47,7 +49,7 @@ class FusedTD3(Accelerator):
         for critic, grad in zip(self._critics, grads, strict=True):
             critic.backward(grad.unsqueeze(1))
         learner.critic_adam.step(learner.options.max_grad_norm)
-        return values, td_error, self._actor_step(features) if update_actor else None
+        return values, td_error, self._actor_step(features) if learner.trains_actor(number) else None
 
     def _target_values(self, features: Tensor, actions: Tensor, members: Tensor | None = None) -> Tensor:
         chosen = self._targets if members is None else [self._targets[k] for k in members.tolist()]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.accelerator import Accelerator
 from rookery.learners.kernels.cpu import pass_tasks as words
 from rookery.learners.kernels.cpu.net_pass import (
     NetPass,

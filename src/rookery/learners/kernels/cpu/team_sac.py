@@ -3,34 +3,33 @@ Tests hold it equal to the plain code in `sac.py`."""
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
+from rookery.learners.algorithms.sac import LOG_STD, squashed_log_prob
 from rookery.learners.kernels.cpu.team_actor_critic import TeamActorCritic
 from rookery.learners.replay_buffer import ReplayBatch
 
-LOG_STD = -10.0, 2.0  # as in sac.py
 Sample = tuple[Tensor, Tensor, Tensor]  # actions, their log-probabilities, and standard deviations
 
 
 class TeamSAC(TeamActorCritic):
     """The gradient steps of SAC."""
 
+    replaces = ("gradient_step", "td_target", "sample", "critic_loss", "actor_loss")
     policy_critics = 2
 
     @torch.no_grad()
-    def train_step(self, batch: ReplayBatch, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient_step(self, batch: ReplayBatch, weights: Tensor | None, number: int) -> tuple[Tensor, Tensor, Tensor]:
         learner, encoder = self.learner, self.learner.policy.encoder
+        noise = learner.step_noise()
         passes = self.begin(batch, encoder(batch.leaves), encoder(batch.next_leaves))
         self.forward(passes.both_actor_blocks)  # the critics' step does not change the actor
         actions, log_probs, _ = squashed_sample(passes.next_actor.outputs, noise[0])
         passes.set_next_actions(actions)
         self.forward(passes.value_blocks)
         next_values = passes.values(passes.targets).amin(0) - learner.log_temperature.exp() * log_probs
-        td_target = torch.addcmul(learner.scaled_rewards(batch), batch.discounts, next_values)
+        td_target = torch.addcmul(learner.scaled_rewards(batch.rewards), batch.discounts, next_values)
         values = passes.values(passes.critics)
         self.step_critics((values - td_target) / passes.rows)
         return values, td_target, self._actor_step(noise[1])
@@ -62,6 +61,4 @@ def squashed_sample(outputs: Tensor, noise: Tensor) -> Sample:
     log_std = log_std.clamp(*LOG_STD)
     std = log_std.exp()
     raw = mean + std * noise
-    gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    log_derivative = 2.0 * (math.log(2.0) - raw - softplus(-2.0 * raw))  # of tanh
-    return raw.tanh(), (gaussian - log_derivative).sum(-1), std
+    return raw.tanh(), squashed_log_prob(raw, log_std, noise), std

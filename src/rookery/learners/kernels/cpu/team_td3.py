@@ -16,6 +16,8 @@ from rookery.learners.replay_buffer import ReplayBatch
 class TeamTD3(TeamActorCritic):
     """The gradient steps of TD3 and REDQ."""
 
+    replaces = ("gradient_step", "td_target", "critic_loss", "actor_loss")
+
     def __init__(self, learner: Any) -> None:
         count = learner.options.num_critics
         self.policy_critics = 1 if learner.actor_critics is not None else count
@@ -26,10 +28,11 @@ class TeamTD3(TeamActorCritic):
         return PackedNets([learner.target_actor.layer_params], learner.target_actor_weights, backward=False)
 
     @torch.no_grad()
-    def train_step(
-        self, batch: ReplayBatch, weights: Tensor | None, update_actor: bool
+    def gradient_step(
+        self, batch: ReplayBatch, weights: Tensor | None, number: int
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         learner, encoder = self.learner, self.learner.policy.encoder
+        update_actor = learner.trains_actor(number)
         passes = self.begin(batch, encoder(batch.leaves), encoder(batch.next_leaves))
         # The critics' step does not change the actor.
         self.forward(passes.both_actor_blocks if update_actor else passes.next_actor_blocks)

@@ -11,23 +11,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.accelerator import Accelerator
+from rookery.learners.algorithms.sac import LOG_STD
+from rookery.learners.kernels.gpu.triton_support import find_triton
 from rookery.learners.replay_buffer import ReplayBatch
 
 
-class DeviceActorCritic(Accelerator):
-    """What both have in common: networks without an image encoder, on a GPU."""
+class SquashedSAC(Accelerator):
+    """SAC's samples by two kernels, for any networks on a GPU."""
+
+    replaces: tuple[str, ...] = ("sample",)
+
+    @classmethod
+    def supports(cls, learner: Any) -> bool:
+        return learner.device.type == "cuda" and find_triton()
+
+    def sample(self, features: Tensor, noise: Tensor, log_probs: bool = True) -> tuple[Tensor, Tensor | None]:
+        from rookery.learners.kernels.gpu.squash_kernels import SquashedSample
+
+        return SquashedSample.apply(self.learner.policy.net(features), noise, *LOG_STD)
+
+
+class DeviceSAC(Accelerator):
+    """The gradient steps of SAC, for networks without an image encoder on a GPU."""
+
+    replaces = ("gradient_step", "critic_loss", "actor_loss", "sample")
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__(learner)
+        if SquashedSAC.supports(learner):
+            self.sample = SquashedSAC(learner).sample
 
     @classmethod
     def supports(cls, learner: Any) -> bool:
         return learner.device.type == "cuda" and not learner.has_images
 
-
-class DeviceSAC(DeviceActorCritic):
-    """The gradient steps of SAC."""
-
-    def train_step(self, batch: ReplayBatch, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        learner, size = self.learner, len(batch.rewards)
+    def gradient_step(self, batch: ReplayBatch, weights: Tensor | None, number: int) -> tuple[Tensor, Tensor, Tensor]:
+        learner, size, noise = self.learner, len(batch.rewards), self.learner.step_noise()
         features = learner.policy.encoder(batch.leaves)
         values = learner.critics(features, batch.actions)
         td_target = learner.td_target(batch, noise[0])
@@ -38,7 +58,7 @@ class DeviceSAC(DeviceActorCritic):
     def _actor_step(self, features: Tensor, noise: Tensor) -> Tensor:
         """One step of the actor and of the temperature; returns the entropy."""
         learner, size = self.learner, len(features)
-        actions, log_probs = learner.policy.sample(features, noise)
+        actions, log_probs = learner.sample(features, noise)
         values = learner.frozen_critics(features, actions)
         counts = values.detach() == values.detach().amin(0)  # the smaller value alone
         temperature = learner.log_temperature.detach()
@@ -51,11 +71,17 @@ class DeviceSAC(DeviceActorCritic):
         return entropy
 
 
-class DeviceTD3(DeviceActorCritic):
-    """The gradient steps of TD3 and REDQ."""
+class DeviceTD3(Accelerator):
+    """The gradient steps of TD3 and REDQ, for networks without an image encoder on a GPU."""
 
-    def train_step(
-        self, batch: ReplayBatch, weights: Tensor | None, update_actor: bool
+    replaces = ("gradient_step", "critic_loss", "actor_loss")
+
+    @classmethod
+    def supports(cls, learner: Any) -> bool:
+        return learner.device.type == "cuda" and not learner.has_images
+
+    def gradient_step(
+        self, batch: ReplayBatch, weights: Tensor | None, number: int
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         learner, size = self.learner, len(batch.rewards)
         td_target, features = learner.td_target(batch), learner.policy.encoder(batch.leaves)
@@ -63,7 +89,7 @@ class DeviceTD3(DeviceActorCritic):
         td_error = values.detach() - td_target
         grads = td_error / size if weights is None else td_error * (weights / size)
         learner.critic_adam.descend([values], [grads], learner.options.max_grad_norm)
-        return values.detach(), td_error, self._actor_step(features) if update_actor else None
+        return values.detach(), td_error, self._actor_step(features) if learner.trains_actor(number) else None
 
     def _actor_step(self, features: Tensor) -> Tensor:
         """One step of the actor; returns its loss before it."""

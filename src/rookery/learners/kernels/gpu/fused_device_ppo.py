@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rookery.learners.execution.accelerator import Accelerator
-from rookery.learners.execution.captured_update import CapturedUpdate
+from rookery.learners.accelerator import Accelerator
+from rookery.learners.captured_call import CapturedUpdate
 from rookery.learners.kernels.gpu.fused_device_update import FusedUpdate
 from rookery.learners.kernels.gpu.kernel_choices import forward_launch
 from rookery.learners.kernels.gpu.kernel_shapes import has_known_shape, net_shape, shared_memory
@@ -38,6 +38,11 @@ class StoredLater(NamedTuple):
 class DevicePPO(Accelerator):
     """For an actor and a critic that are perceptrons on a GPU. Final values and outputs are kept in the rollout, as by
     the plain code, so that either can continue what the other has begun."""
+
+    replaces = (
+        "act", "encode", "features", "outputs", "values", "targets", "advantages", "loss", "minibatch_features",
+        "policy_loss", "value_loss", "gradient_step",
+    )  # fmt: skip
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)

@@ -22,11 +22,11 @@ class MetricSums:
         self._event = torch.cuda.Event() if device.type == "cuda" else None
         self._arriving: list[int] | None = None  # how many values there are in the sums that are being copied
 
-    def add(self, work: Hashable, metrics: Mapping[str, list[Tensor]]) -> None:
+    def add(self, work: Hashable, metrics: Mapping[str, Tensor]) -> None:
         """Add the metrics of one update. This may be captured."""
         count = self._present[work] = len(metrics)
         assert list(metrics) == list(self._names[:count])
-        self.sums[:count].add_(torch.stack([value for (value,) in metrics.values()]))
+        self.sums[:count].add_(torch.stack(list(metrics.values())))
 
     def count(self, work: Hashable) -> None:
         """That work was done."""

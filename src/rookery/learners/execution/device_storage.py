@@ -1,18 +1,70 @@
-"""Transitions of n steps from rounds in which all envs step at once, in tensors, without waiting for the device."""
+"""Where an off-policy learner's steps and transitions lie on a device: counts are tensors too, so that captured work
+can write and sample without waiting, and every tensor stays where it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError
+from rookery.learners.noise import STRETCH, Epsilon, pink
 from rookery.learners.observations import Leaf
+from rookery.learners.replay_buffer import Complete, NStepBuffer, ReplayBuffer
 
 RESULTS = ("rewards", "terminated", "ended")
+
+
+class DeviceReplay(ReplayBuffer):
+    """A replay buffer for updates that a CUDA graph replays. It takes transitions from the host (`add`), or a round of
+    them from tensors (`write`, and `count` on the host: a graph replays the first, never the second)."""
+
+    def __init__(self, leaves: Sequence[Leaf], action: Tensor, capacity: int, device: torch.device) -> None:
+        self.places = torch.zeros(2, dtype=torch.int64, device=device)  # how many there are, and where the next goes
+        super().__init__(leaves, action, capacity, device)
+
+    def add(
+        self, buffer: NStepBuffer, complete: Complete, next_leaves: Sequence[Tensor], next_masks: Tensor | None
+    ) -> np.ndarray:
+        slots = super().add(buffer, complete, next_leaves, next_masks)
+        self._tell()
+        return slots
+
+    def write(self, rows: dict[str, Tensor]) -> Tensor:
+        """Keep one transition of each row; returns where they are. Nothing is counted on the host."""
+        count = len(rows["outcomes"])
+        filled, cursor = self.places
+        places = (cursor + torch.arange(count, device=self.device)) % self.capacity
+        for name, values in rows.items():
+            self._tensors[name].index_copy_(0, places, values)
+        self.places.copy_(torch.stack([(filled + count).clamp(max=self.capacity), (cursor + count) % self.capacity]))
+        return places
+
+    def count(self, rows: int) -> None:
+        """So many transitions were written."""
+        self.size = min(self.size + rows, self.capacity)
+        self._cursor = (self._cursor + rows) % self.capacity
+
+    def sample_indices(self, count: int, generator: torch.Generator) -> Tensor:
+        """Places of transitions, all equally likely. Their number is read on the device."""
+        drawn = torch.randint(2**62, (count,), generator=generator, device=self.device)
+        return drawn % self.places[0]  # one place is likelier than another by less than 2^-30
+
+    def clear(self) -> None:
+        super().clear()
+        self.places.zero_()
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Bring the counts to the device, without waiting for it."""
+        self.places[0].fill_(self.size)
+        self.places[1].fill_(self._cursor)
 
 
 class DeviceNStep:
@@ -148,3 +200,85 @@ def _is_first(name: str) -> bool:
 
 def _is_last(name: str) -> bool:
     return name.startswith("next") or name == "masks"
+
+
+class DeviceNoise:
+    """Noise for all envs at once. Gaussian noise is drawn for each round; pink noise for many rounds ahead, and
+    which of them is the present one is on the device too."""
+
+    def __init__(self, kind: Literal["gaussian", "pink"], num_envs: int, size: int, generator: torch.Generator) -> None:
+        self.kind, self.size, self._generator = kind, size, generator
+        self._round = torch.zeros(1, dtype=torch.int64, device=generator.device)
+        self.resize(num_envs)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What `sample` changes."""
+        return [self._round]
+
+    def resize(self, num_envs: int) -> None:
+        """Another number of envs; all noise is drawn anew."""
+        self._envs, self._used = num_envs, STRETCH
+        steps = STRETCH if self.kind == "pink" else 0
+        self._drawn = torch.zeros(steps, num_envs, self.size, device=self._generator.device)
+
+    def before_round(self) -> None:
+        """On the host, before each `sample`: draw more if all is used."""
+        if self.kind == "pink" and self._used == STRETCH:
+            drawn = pink(STRETCH, self._envs * self.size, self._generator)
+            self._drawn.copy_(drawn.reshape(self._drawn.shape))
+            self._round.zero_()
+            self._used = 0
+        self._used += self.kind == "pink"
+
+    def sample(self, rows: slice) -> Tensor:
+        """For one step of all envs, [envs, size]."""
+        if self.kind == "gaussian":
+            device = self._generator.device
+            return torch.randn(self._envs, self.size, generator=self._generator, device=device)
+        noise = self._drawn.index_select(0, self._round)[0]
+        self._round.add_(1)
+        return noise
+
+    def state(self) -> dict[str, Any]:
+        """The noise drawn so far, and how much of it is used."""
+        return {"stretch": self._drawn.cpu().numpy().copy(), "rounds": self._used}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from `state()`; noise that was drawn for another kind of envs is drawn anew."""
+        if "stretch" in state:
+            self._drawn.copy_(torch.from_numpy(np.array(state["stretch"])))
+            self._used = state["rounds"]
+            self._round.fill_(self._used)
+
+
+class DeviceEpsilon(Epsilon):
+    """The share of random actions as tensors: its schedule is filled in before each round."""
+
+    def __init__(self, options: Any, num_envs: int, device: torch.device) -> None:
+        super().__init__(options, num_envs, device)
+        self.fallen = torch.ones((), device=device)
+        self._present = torch.zeros((), device=device)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What a round changes."""
+        return [self.fallen]
+
+    def before_round(self, steps: int) -> None:
+        """On the host, before each `share`."""
+        self._present.fill_(super()._scheduled(steps))
+
+    def _scheduled(self, steps: int) -> Any:
+        return self._present
+
+    def _decayed(self) -> Any:
+        return (self._options.epsilon_start * self.fallen).clamp(min=self._options.epsilon_end)
+
+    def count(self, episodes: Any) -> None:
+        """Of a tensor, so that captured work counts them."""
+        if self._options.epsilon_decay is not None:
+            self.fallen.mul_(self._options.epsilon_decay**episodes)
+
+    def load(self, fallen: float) -> None:
+        self.fallen.fill_(fallen)

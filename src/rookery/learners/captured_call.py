@@ -110,6 +110,31 @@ class CapturedCall:
             CapturedCall._inside = False
 
 
+class CapturedUpdate:
+    """An on-policy learner's update, replayed: `function` updates the learner from its full rollout. A graph has
+    options in it, and addresses: another one is captured when they have changed."""
+
+    def __init__(self, learner: Any, function: Callable[[], None]) -> None:
+        self._learner = learner
+        self.call = CapturedCall(
+            function,
+            learner.device,
+            state=lambda: learner.execution.stays(),
+            generators=[learner.generator],
+            name="an update",
+            plain=learner.execution.shares,  # it waits for other processes
+        )
+        self._made_for: list[Any] = []
+
+    def __call__(self) -> None:
+        options, rollout = self._learner.options, self._learner.execution.rollout
+        now = [options, rollout, *(tensor for name, tensor in rollout.tensors().items() if name != "noise")]
+        if len(now) != len(self._made_for) or any(a is not b for a, b in zip(now, self._made_for, strict=True)):
+            self.call.release()
+            self._made_for = now
+        self.call()
+
+
 @contextmanager
 def unchanged(state: Sequence[Tensor], generators: Sequence[torch.Generator] = ()) -> Iterator[None]:
     """Tensors and generators have the same values after the block as before it."""

@@ -10,12 +10,14 @@ from torch import Tensor
 
 
 class Accelerator:
-    """A learner calls these methods before its plain code. None means: nothing faster here, run the plain code.
+    """Faster code for some methods of an algorithm, and for steps of its execution.
 
-    This class accelerates nothing; it serves learners without an accelerator. A subclass overrides what it does faster,
-    and `rookery.learners.execution.select` lists it.
+    This class accelerates nothing. A subclass names in `replaces` the methods of the algorithm that its code stands
+    for; those of them that it defines take their place. The methods below belong to the execution, which runs its plain
+    code where they return None. `rookery.learners.execution.choose` lists the subclasses.
     """
 
+    replaces: tuple[str, ...] = ()
     stores_values = False  # whether the rollout's `values` are filled while acting
     acts_by_row = False  # whether `explore` computes each row alone: it is the same in a batch of another size
 
@@ -29,7 +31,7 @@ class Accelerator:
         return True
 
     def invalidate(self) -> None:
-        """The weights have changed other than by `train_step`: derived copies of them are stale."""
+        """The weights have changed other than by a gradient step: derived copies of them are stale."""
 
     def use_threads(self, threads: int) -> bool:
         """Compute on so many threads; False means that it has no threads of its own, and torch's are set."""
@@ -38,8 +40,6 @@ class Accelerator:
     def borrow_threads(self, lender: Accelerator) -> None:
         """Compute on the threads of another learner in this process, which waits meanwhile: two teams of threads would
         take the cores from each other."""
-
-    # --- collecting ---------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:
         """As `Learner.explore`: actions for the envs in `rows`, stored as the learner stores them."""
@@ -60,31 +60,9 @@ class Accelerator:
         """The actor for a compiled loop: a `PPOPlan` with the present weights."""
         raise NotImplementedError
 
-    # --- networks -----------------------------------------------------------------------------------------------
-
-    def encode(self, leaves: list[Tensor]) -> Tensor | None:
-        """The policy's encoder: features [batch, width] of the leaves of observations."""
-        return None
-
-    # --- updating -----------------------------------------------------------------------------------------------
-
-    def values(self, features: Tensor) -> Tensor | None:
-        """The critic's values of features [batch, width]."""
-        return None
-
-    def advantages(
-        self, rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, ended: Tensor
-    ) -> Tensor | None:
-        """Generalised advantage estimation for a rollout [steps, envs]."""
-        return None
-
     def update(self, clip: Any) -> Tensor | None:
         """A whole update of PPO on its full rollout: targets, epochs and minibatches. Returns its metrics in the order
         of `ppo.METRICS`, without waiting for the device. `clip` is the range of ratios, on a GPU as a tensor."""
-        return None
-
-    def train_step(self, batch: Any, *args: Any) -> Any:
-        """One gradient step on a batch; arguments and result are those of the learner's own `train_step`."""
         return None
 
     def workload(self) -> Callable[[], None] | None:
