@@ -30,8 +30,8 @@ from report import measured, parser_for, report
 from rookery.learners.learner import Learner, StepBatch
 from rookery.learners.learner_spec import ReplayOptions
 from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
-from rookery.training.run.collector import make_collector
 from rookery.training.run.timing import Stopwatch
+from rookery.training.run.training_state import make_collector
 
 TRANSITIONS = 2_000
 ENVS = 50

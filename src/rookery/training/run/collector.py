@@ -240,18 +240,6 @@ def finals(infos: dict[str, Any]) -> Finals | None:
     return (places, [infos["final_obs"][k] for k in places]) if len(places) else None
 
 
-def make_collector(envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> Collector:
-    """The one place where a run's collector is chosen: by whether its envs return arrays, tensors or whole rollouts."""
-    if hasattr(envs, "make_collector"):  # they step elsewhere
-        return envs.make_collector(learner, stopwatch, share_done)
-    if not getattr(envs, "returns_tensors", False):
-        return Collector(envs, learner, stopwatch, share_done)
-    from rookery.training.run.device_collector import DeviceCollector, RoundCollector  # a run on a CPU needs none of it
-
-    kind = DeviceCollector if learner.on_policy else RoundCollector
-    return kind(envs, learner, stopwatch, share_done)
-
-
 def link_for(envs: Any, learner: Learner) -> DeviceLink | None:
     """What connects these envs and a learner on a GPU. Its module imports Numba, which a run on the CPU or with envs on
     the GPU does not need for it."""

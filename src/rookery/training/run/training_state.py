@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluation
 from rookery.training.evaluation.win_record import interval_of, is_better
-from rookery.training.run.collector import make_collector
+from rookery.training.run.collector import Collector
 from rookery.training.run.recent_episodes import RecentEpisodes
 from rookery.training.run.timing import RunClock, RunCounts, Stopwatch
 from rookery.training.storage.checkpoint_files import check_types
@@ -212,3 +213,15 @@ class TrainingState:
         self.engine.reset(seed=ChildSeeds.of(self.config.seed, self.engine, self.learner.rank))
         observations = self.envs.load_state_dict(saved["engine"])
         return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}
+
+
+def make_collector(envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> Collector:
+    """The one place where a run's collector is chosen: by whether its envs return arrays, tensors or whole rollouts."""
+    if hasattr(envs, "make_collector"):  # they step elsewhere
+        return envs.make_collector(learner, stopwatch, share_done)
+    if not getattr(envs, "returns_tensors", False):
+        return Collector(envs, learner, stopwatch, share_done)
+    from rookery.training.run.device_collector import DeviceCollector, RoundCollector  # a run on a CPU needs none of it
+
+    kind = DeviceCollector if learner.on_policy else RoundCollector
+    return kind(envs, learner, stopwatch, share_done)
