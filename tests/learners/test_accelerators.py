@@ -16,6 +16,7 @@ from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.algorithms.sac import SAC
 from rookery.learners.algorithms.td3 import TD3
+from rookery.learners.execution.choose import ACCELERATORS
 from rookery.learners.kernels.cpu.fused_dqn import FusedDQN
 from rookery.learners.kernels.cpu.fused_ppo import CompiledAdvantages, FusedPPO
 from rookery.learners.kernels.cpu.fused_td3 import FusedTD3
@@ -24,6 +25,7 @@ from rookery.learners.kernels.cpu.team_sac import TeamSAC
 from rookery.learners.kernels.cpu.team_td3 import TeamTD3
 from rookery.learners.kernels.gpu.device_actor_critic import DeviceSAC, DeviceTD3
 from rookery.learners.learner import Learner
+from rookery.learners.learner_spec import load_attribute
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options
 
 UPDATES = 20
@@ -180,3 +182,63 @@ def test_gradients_from_the_outputs_on(kind: str) -> None:
         learners.append(learner)
     agree(*learners)
     np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)
+
+
+class Renamed(PPO):
+    """Overrides nothing that an accelerator stands for."""
+
+    def update(self) -> dict[str, float]:
+        return super().update() | {"mine": 1.0}
+
+
+class OtherLoss(PPO):
+    """Has a loss of its own, which no compiled code computes."""
+
+    def loss(self, *args: Any, **kwargs: Any) -> Any:
+        loss, parts = super().loss(*args, **kwargs)
+        return 2.0 * loss, parts
+
+
+class OtherAdvantages(PPO):
+    """Has advantages of its own."""
+
+    def advantages(self, *outcome: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(outcome[0])
+
+
+def test_a_subclass_keeps_the_accelerators_of_the_methods_that_it_inherits() -> None:
+    """One that stands for an overridden method is left out, and the next one is taken."""
+    settings = PPOOptions(rollout_length=8, hidden=[8], epochs=1)
+    learner = Renamed(SEEN, CONTINUOUS, settings, 4)
+    assert type(learner.accelerator) is FusedPPO
+    play(learner, Script(SEEN, 4), 8)
+    assert learner.update()["mine"] == 1.0
+    assert type(OtherLoss(SEEN, CONTINUOUS, settings, 4).accelerator) is CompiledAdvantages
+    own = OtherAdvantages(SEEN, CONTINUOUS, settings, 4)
+    assert type(own.accelerator) is Accelerator
+    play(own, Script(SEEN, 4), 8)
+    assert not own.evaluate_rollout()["advantages"].any()
+
+    class OtherTarget(SAC):
+        def td_target(self, batch: Any, noise: torch.Tensor) -> torch.Tensor:
+            return batch.rewards
+
+    assert type(OtherTarget(SEEN, CONTINUOUS, SACOptions(hidden=[8]), 2).accelerator) is Accelerator
+
+
+def test_a_class_that_is_merely_named_as_ours_has_no_accelerator() -> None:
+    """The class itself counts, and not its name."""
+    stranger = type("PPO", (Learner,), {name: value for name, value in vars(PPO).items() if name != "__dict__"})
+    assert stranger.__name__ == "PPO"
+    assert type(stranger(SEEN, CONTINUOUS, PPOOptions(hidden=[8]), 4).accelerator) is Accelerator
+
+
+def test_what_an_accelerator_replaces_are_methods_of_its_algorithm() -> None:
+    """Every name that one stands for exists there, and it brings some of them, or whole updates."""
+    for path, names in ACCELERATORS.items():
+        algorithm = load_attribute(path)
+        for name in names:
+            accelerator = load_attribute(f"rookery.learners.{name}")
+            assert all(callable(getattr(algorithm, method, None)) for method in accelerator.replaces), name
+            brought = {method for method in accelerator.replaces if method in dir(accelerator)}
+            assert brought or accelerator.update is not Accelerator.update, name

@@ -110,7 +110,7 @@ class PPO(Learner):
 
     def values(self, features: Tensor) -> Tensor:
         """The critic's, of the input of actor and critic."""
-        return self.policy.critic(features).squeeze(-1)
+        return self.policy.critic(features).reshape(features.shape[:-1])
 
     # --- targets: advantages and returns ----------------------------------------------------------------------------
 
