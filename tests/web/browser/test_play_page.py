@@ -21,7 +21,7 @@ from rookery.engine.workers.child_process import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 import json, socket
 import numpy as np
-from rookery.web.play.play_session import KeyboardPlayer
+from rookery.web.play.play_request import KeyboardPlayer
 from rookery.web.play.session_main import SessionChannel
 from rookery.web.play.session_main import PlayLoop
 request, keyboard = json.loads(sys.argv[2]), KeyboardPlayer()

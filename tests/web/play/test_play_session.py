@@ -22,8 +22,8 @@ from rookery.learners.agent import Agent
 from rookery.learners.registry import make_policy, option_classes
 from rookery.web.play import session_main
 from rookery.web.play.frame_contents import FrameImages, policy_outputs
-from rookery.web.play.play_request import PlayRequest
-from rookery.web.play.play_session import KeyboardPlayer, PlaySession, open_game
+from rookery.web.play.play_request import KeyboardPlayer, PlayRequest
+from rookery.web.play.play_session import PlaySession, open_game
 from rookery.web.play.session_main import HEAD, IMAGE_HEAD, MessageKind, PlayLoop, SessionChannel, SessionClock
 
 SHIPPED = Path(__file__).parents[3] / "src" / "rookery" / "agents" / "hockey"

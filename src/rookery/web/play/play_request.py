@@ -1,11 +1,14 @@
-"""What a page asks for: which agent plays, where and against whom. Only what the dashboard shows can be named."""
+"""What a page asks for: which agent plays, where and against whom, which match is played again, and which keys a person
+holds. Only what the dashboard shows can be named."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from rookery.training.resolve.seats import SCRIPTS
 from rookery.web.league_views.match_players import replay_player
@@ -18,6 +21,7 @@ SELF = "self"
 FILE = ".py:"  # in a name, by which players from files are known; a folder can be called so
 MAX_ENVS = 16  # of a grid
 LARGEST_SEED = 2**31 - 1
+KEYS = ("left", "right", "up", "down", "anticlockwise", "clockwise", "shoot")
 
 
 @dataclass(frozen=True)
@@ -162,3 +166,32 @@ def _match_number(query: Mapping[str, str], key: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise NotShown(f"{key} should be a whole number, got {text[:40]!r}")
     return int(text)
+
+
+class KeyboardPlayer:
+    """Plays the second seat of one env, by the keys that are held."""
+
+    name = "you"
+
+    def __init__(self) -> None:
+        self.sequence = 0  # of the last message about keys that a step has used
+        self._held: frozenset[str] = frozenset()
+        self._tapped: frozenset[str] = frozenset()  # pressed since the last step, perhaps released since
+        self._newest = 0
+
+    def press(self, sequence: int, held: Iterable[str]) -> None:
+        """The keys that are held from now on."""
+        self._held = frozenset(held) & frozenset(KEYS)
+        self._tapped |= self._held
+        self._newest = max(self._newest, sequence)
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        """A game begins; keys stay held."""
+
+    def act(self, observations: np.ndarray, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """Force x, force y, torque and shoot. Keys use the table's directions; the second player's view is rotated."""
+        down, self._tapped, self.sequence = self._held | self._tapped, frozenset(), self._newest
+        x = float("left" in down) - float("right" in down)
+        y = float("down" in down) - float("up" in down)
+        turn = float("anticlockwise" in down) - float("clockwise" in down)
+        return np.array([[x, y, turn, float("shoot" in down)]], np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from rookery.training.show.watch import ShowSetup, show_setup, with_opponent
 from rookery.training.storage.shipped_agents import shipped_agent
 from rookery.training.storage.trust import TRUST
 from rookery.web.play.frame_contents import FrameImages, policy_outputs
-from rookery.web.play.play_request import HUMAN, PlayRequest
+from rookery.web.play.play_request import HUMAN, KeyboardPlayer, PlayRequest
 from rookery.worlds import registry
 from rookery.worlds.hockey.render import PLAYERS
 from rookery.worlds.hockey.world import HockeyWorld
@@ -163,38 +163,6 @@ def plain_action(action: Any) -> Any:
     if isinstance(action, tuple):
         return [plain_action(part) for part in action]
     return None if action is None else np.asarray(action).tolist()
-
-
-KEYS = ("left", "right", "up", "down", "anticlockwise", "clockwise", "shoot")
-
-
-class KeyboardPlayer:
-    """Plays the second seat of one env, by the keys that are held."""
-
-    name = "you"
-
-    def __init__(self) -> None:
-        self.sequence = 0  # of the last message about keys that a step has used
-        self._held: frozenset[str] = frozenset()
-        self._tapped: frozenset[str] = frozenset()  # pressed since the last step, perhaps released since
-        self._newest = 0
-
-    def press(self, sequence: int, held: Iterable[str]) -> None:
-        """The keys that are held from now on."""
-        self._held = frozenset(held) & frozenset(KEYS)
-        self._tapped |= self._held
-        self._newest = max(self._newest, sequence)
-
-    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
-        """A game begins; keys stay held."""
-
-    def act(self, observations: np.ndarray, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        """Force x, force y, torque and shoot. Keys use the table's directions; the second player's view is rotated."""
-        down, self._tapped, self.sequence = self._held | self._tapped, frozenset(), self._newest
-        x = float("left" in down) - float("right" in down)
-        y = float("down" in down) - float("up" in down)
-        turn = float("anticlockwise" in down) - float("clockwise" in down)
-        return np.array([[x, y, turn, float("shoot" in down)]], np.float32)
 
 
 EMULATORS = "gameboy"  # the world whose envs are shown as a grid
