@@ -315,3 +315,17 @@ def head_for(space: spaces.Space, log_std: float) -> Head:
         f"PPO cannot act in {space}; it takes Discrete, MultiDiscrete, MultiBinary and Box of floats, alone or in a "
         "Dict or Tuple"
     )
+
+
+LOG_STD = (-10.0, 2.0)  # bounds of the log of the standard deviation of actions that are squashed by tanh
+
+
+def squashed_log_prob(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+    """Log-probabilities of tanh(raw), [batch].
+
+    The density shrinks by the derivative of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in
+    that form no precision is lost where tanh comes close to 1.
+    """
+    gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    log_derivative = 2.0 * (math.log(2.0) - raw - nn.functional.softplus(-2.0 * raw))
+    return (gaussian - log_derivative).sum(-1)

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rookery.learners.algorithms.bounded_actor import BoundedActorCritic, BoundedPolicy
+from rookery.learners.heads import LOG_STD, squashed_log_prob
 from rookery.learners.policy import FrozenActor
 from rookery.learners.registry import SACOptions
 from rookery.learners.replay_buffer import ReplayBatch
 
-LOG_STD = (-10.0, 2.0)
 Step = tuple[Tensor, Tensor, Tensor]  # of a gradient step: the critics' values, their targets, and the entropy
 
 
@@ -154,17 +154,6 @@ class SAC(BoundedActorCritic):
 
     def more_vectors(self) -> dict[str, Tensor]:
         return {"temperature": self.log_temperature}
-
-
-def squashed_log_prob(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
-    """Log-probabilities of tanh(raw), [batch].
-
-    The density shrinks by the derivative of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in
-    that form no precision is lost where tanh comes close to 1.
-    """
-    gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    log_derivative = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))
-    return (gaussian - log_derivative).sum(-1)
 
 
 def first_log_temperature(options: SACOptions) -> float:

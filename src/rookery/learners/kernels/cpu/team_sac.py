@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rookery.learners.algorithms.sac import LOG_STD, squashed_log_prob
+from rookery.learners.heads import LOG_STD, squashed_log_prob
 from rookery.learners.kernels.cpu.team_actor_critic import TeamActorCritic
 from rookery.learners.replay_buffer import ReplayBatch
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.accelerator import Accelerator
-from rookery.learners.algorithms.sac import LOG_STD
+from rookery.learners.heads import LOG_STD
 from rookery.learners.kernels.gpu.triton_support import find_triton
 from rookery.learners.replay_buffer import ReplayBatch
 
