@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
 from rookery.training.evaluation.match import GameEnvs, Match
 from rookery.training.league.archive import FOLDER, stored_league
 from rookery.training.league.ratings import PairResults
-from rookery.training.league.tournament_report import Entry, GameHeader, GameLog, LoggedPlayer, TournamentReport
+from rookery.training.league.tournament_report import IN_RUN, Entry, GameHeader, GameLog, LoggedPlayer, TournamentReport
 from rookery.training.players import file_player
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.players.file_player import FilePlayer
@@ -95,7 +94,6 @@ def default_batch(duel: World, players: Sequence[Player | Script]) -> int:
 
 
 WEIGHTS = "agent.safetensors"
-IN_RUN = re.compile(r"(league|checkpoints)/(step-[0-9]{1,18}(?:-[0-9]{1,9})?)")  # where an agent is in a run's folder
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 REPORT_FILE = "tournament.json"
 LARGEST = 64 << 20  # bytes: a few thousand players
+IN_RUN = re.compile(r"(league|checkpoints)/(step-[0-9]{1,18}(?:-[0-9]{1,9})?)")  # where an agent is in a run's folder
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.training.league.tournament import IN_RUN, weights_hash
-from rookery.training.league.tournament_report import LoggedPlayer
+from rookery.training.league.tournament_report import IN_RUN, LoggedPlayer
 from rookery.training.players import file_player
 from rookery.training.resolve.seats import SCRIPTS
 from rookery.training.storage.run_dir import RunDir
@@ -32,6 +31,8 @@ def replay_player(player: LoggedPlayer, place: str, folders: RunFolders) -> dict
     if name or kind == file_player.NAME:
         return {"name": player.name, "kind": kind, "value": name or kind}
     assert player.run is not None
+    from rookery.training.league.tournament import weights_hash  # late: it imports torch, which lists do not need
+
     path = _agent_folder(player, place, folders)
     if weights_hash(path) != player.sha256 or player.sha256 is None:
         raise NotShown(f"{player.name} is not the agent any more that played: its weights have changed")
