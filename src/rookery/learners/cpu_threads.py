@@ -9,14 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from rookery.user_dirs import cache_folder, read_own, write_own
-
-if TYPE_CHECKING:
-    from rookery.learners.learner import Learner
 
 ARM = ("aarch64", "arm64")
 ONEDNN_PAYS = 2_000_000  # multiplications of a product, from which on oneDNN is faster than OpenBLAS
@@ -43,7 +40,7 @@ def keep_memory() -> None:
 
 
 @contextmanager
-def small_products(learner: Learner) -> Iterator[None]:
+def small_products(learner: Any) -> Iterator[None]:
     """On ARM, torch hands every product to oneDNN, whose call takes 50 us before it computes. While all products of a
     learner are small, OpenBLAS is used instead: 73 us for 256 x 64 by 64 x 64, not 110."""
     mkldnn: Any = torch.backends.mkldnn
@@ -58,7 +55,7 @@ def small_products(learner: Learner) -> Iterator[None]:
         mkldnn.enabled = before
 
 
-def threads_for(learner: Learner, name: str, cores: int) -> int:
+def threads_for(learner: Any, name: str, cores: int) -> int:
     """How many threads suit the nets of the learner of this name."""
     shapes = [list(weight.shape) for weight in learner.policy.parameters()]
     label = f"{name}, {learner.update_rows} rows, {shapes}"

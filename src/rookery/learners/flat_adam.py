@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-BETAS = 0.9, 0.999
+from rookery.learners.schedules import BETAS
+
 MOST_PARTS, SHORTEST_PART = 36, 4096  # as many as torch's fused kernel takes in one launch
 
 

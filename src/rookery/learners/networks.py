@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,9 +15,6 @@ from torch.nn import functional
 from torch.nn.functional import linear
 
 from rookery.learners.cpu_threads import one_thread
-
-if TYPE_CHECKING:
-    from rookery.learners.encoders import Encoder
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -98,7 +95,7 @@ class EnsembleMLP(nn.Module):
 class Critics(nn.Module):
     """An ensemble of critics over the actor's encoder, which only the critics' loss trains."""
 
-    def __init__(self, count: int, encoder: Encoder, actions: int, hidden: Sequence[int], activation: str) -> None:
+    def __init__(self, count: int, encoder: Any, actions: int, hidden: Sequence[int], activation: str) -> None:
         super().__init__()
         self.encoder = encoder
         self.ensemble = EnsembleMLP(count, encoder.width + actions, hidden, activation)

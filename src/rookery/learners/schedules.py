@@ -22,6 +22,7 @@ from rookery.user_code import find_in_file
 
 Schedule = Callable[[float], float]
 
+BETAS = 0.9, 0.999  # of Adam, which follow no schedule
 NAMED = {"constant": "1.0", "linear": "1.0 - progress"}
 LONGEST = 200  # characters of an expression
 CONSTANTS = {"pi": math.pi, "e": math.e}

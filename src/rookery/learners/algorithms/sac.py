@@ -100,6 +100,7 @@ class SAC(BoundedActorCritic):
         """Rewards, and the smaller value of the two target critics, with the entropy's reward."""
         features = self.policy.encoder(batch.next_leaves)
         actions, log_probs = self.sample(features, noise)
+        assert log_probs is not None
         if self.has_images:  # the target critics have their own slowly following encoder
             features = self.targets.encoder(batch.next_leaves)
         next_values = self.targets(features, actions).amin(0) - self.log_temperature.exp() * log_probs

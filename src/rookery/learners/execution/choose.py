@@ -77,7 +77,7 @@ def execution_of_run(
         return None
     from rookery.learners.execution.shared import DataParallel, Leading
 
-    return Leading if leads else partial(DataParallel, ranks=ranks)
+    return Leading if leads or ranks is None else partial(DataParallel, ranks=ranks)
 
 
 def accelerate(learner: Any) -> Accelerator:

@@ -18,10 +18,9 @@ from torch import Tensor
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.captured_call import CapturedCall
 from rookery.learners.execution.choose import accelerate
-from rookery.learners.flat_adam import BETAS
 from rookery.learners.heads import FORBIDDEN, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.networks import MLP
-from rookery.learners.schedules import scheduled
+from rookery.learners.schedules import BETAS, scheduled
 
 NUMBERS = ("learning_rate", "clip", "clip_values", "entropy", "value_weight", "max_grad_norm")
 

@@ -37,7 +37,7 @@ from rookery.training.storage.checkpoint_files import short_text
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
 ASKED_FOR = re.compile(r"[Tt]ried to allocate ([\d.]+) ([KMGT]?i?B)")
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-UPDATING = {"update", "learn", "train_step", "update_tensors"}  # functions in which gradients are computed
+UPDATING = {"update", "learn", "train_step", "gradient_step"}  # functions in which gradients are computed
 SAFE_SHARE = 0.75  # of a GPU's memory: its allocator cannot fill every gap, and further allocations would have followed
 Setting = tuple[str, int, int]  # a key, its present value, and one that fits
 Lower = dict[str, tuple[int, int]]  # by key, the present value and the one to take

@@ -12,9 +12,9 @@ import numpy as np
 from torch import Tensor
 
 from rookery.learners.cached_njit import cached_njit, compiled, double_array, float_array
-from rookery.learners.flat_adam import BETAS
 from rookery.learners.kernels.cpu.perceptron import activate_numbers, multiply_by_slopes
 from rookery.learners.kernels.cpu.product_tiles import LANES, PANEL, UNROLL, add_outer, multiply, padded, panel_place
+from rookery.learners.schedules import BETAS
 
 # Of a layer: its sizes; the place of its weights in the vector of all parameters and what one row and one column are
 # apart there; the place of its bias there; the places of the copies for forward, bias and backward; of its gradients

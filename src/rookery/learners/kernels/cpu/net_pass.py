@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.kernels.cpu import layer_table as places
 from rookery.learners.kernels.cpu import pass_tasks as words
 from rookery.learners.kernels.cpu.layer_table import Layers, LayerTable
@@ -207,7 +207,7 @@ class PassTeam:
 class TeamAdam:
     """Steps of an optimizer by a team."""
 
-    def __init__(self, team: PassTeam, adam: FlatAdam) -> None:
+    def __init__(self, team: PassTeam, adam: Any) -> None:
         self._adam, self._team = adam, team
         self._numbers, self._squares = np.zeros(words.NUMBER_COUNT), np.zeros(words.SHARES)
         vectors = adam.flat, adam.gradient, *adam.moments
