@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Container
@@ -24,8 +25,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src/rookery"
 ALGORITHMS = [PACKAGE / f"learners/algorithms/{name}.py" for name in ("ppo", "sac", "dqn", "td3")]
 # What chooses where an algorithm runs and executes it there, with the algorithms themselves.
-EXECUTING = ("algorithms/*.py", "execution/*.py", "learner.py", "on*.py", "off*.py", "../training/run/*collector*.py")
-NOT_EXECUTING = ("ranks.py", "collector.py", "fused_collector.py")  # of every kind of learner, or of none
+EXECUTING = (
+    "learners/algorithms/*.py", "learners/execution/*.py", "learners/learner.py", "learners/accelerator.py",
+    "learners/captured_call.py", "training/run/device_*.py",
+)  # fmt: skip
+RANKS = "ranks.py"  # how processes reach each other: it knows no learner
 
 
 def lines(path: Path) -> int:
@@ -68,8 +72,14 @@ def repeated_names() -> int:
 
 
 def executing() -> list[Path]:
-    found = {path for pattern in EXECUTING for path in (PACKAGE / "learners").glob(pattern)}
-    return sorted(path for path in found if not path.name.endswith(NOT_EXECUTING))
+    return [path for pattern in EXECUTING for path in PACKAGE.glob(pattern) if path.name != RANKS]
+
+
+def path_to_gradient() -> int:
+    """How many files the page lists from `train` to the first gradient; a test holds the list to the real call."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    (listed,) = re.findall(r"<!-- path: gradient, at most \d+ -->\n((?:\d+\. .*\n(?:   .*\n)*)+)", page)
+    return len(re.findall(r"^\d+\. ", listed, re.MULTILINE))
 
 
 def rows() -> list[Row]:
@@ -81,6 +91,7 @@ def rows() -> list[Row]:
         _at_most("modules that one other imports", ones, 150),
         *(_at_most(f"lines of {path.name}", lines(path), 220) for path in ALGORITHMS),
         _at_most("lines of algorithms and what executes them", sum(map(lines, executing())), 2_400),
+        _at_most("files from `train` to the first gradient step", path_to_gradient(), 25),
         _at_most("files with the name of another", repeated_names(), 5),
     ]
 

@@ -96,7 +96,8 @@ def compare(case: str, updates: int) -> None:
         np.testing.assert_allclose([mine[name] for name in its], list(its.values()), rtol=2e-3, atol=2e-5)
     torch.testing.assert_close(fused.learner.adam.flat, plain.learner.adam.flat, rtol=1e-4, atol=2e-6)
     torch.testing.assert_close(fused.learner.adam.steps, plain.learner.adam.steps)
-    compare_unfinished(plain, fused)
+    if plain.learner.options.target_kl is None:  # after a stop, the plain loop has drawn fewer orders of minibatches
+        compare_unfinished(plain, fused)
 
 
 def compare_unfinished(plain: Trial, fused: Trial) -> None:
