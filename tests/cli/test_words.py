@@ -122,18 +122,19 @@ def test_a_slow_check_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_panel_says_what_the_first_steps_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rookery.training.run.loop import Loop
+    from rookery.training.run.outputs import RunOutputs
 
     told: list[tuple[str, str]] = []
-    tell = Loop._event
+    tell = RunOutputs.event
 
-    def listen(loop: Loop, kind: str, *step: int, **values: object) -> None:
+    def listen(outputs: RunOutputs, kind: str, *step: int, **values: object) -> None:
         told.append((kind, str(values.get("text"))))
-        tell(loop, kind, *step, **values)
+        tell(outputs, kind, *step, **values)
 
-    monkeypatch.setattr(Loop, "_event", listen)
+    monkeypatch.setattr(RunOutputs, "event", listen)
     assert main(["train", "CartPole-v1", *SHORT, "--runs-dir", str(tmp_path)]) == 0
-    assert told[0] == ("doing", "making the first steps (a machine's first run compiles)")
+    doing = next(text for kind, text in told if kind == "doing")
+    assert doing == "making the first steps (a machine's first run compiles)"
 
 
 def test_a_world_may_be_in_a_file_of_any_name(env: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

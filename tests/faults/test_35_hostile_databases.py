@@ -199,7 +199,6 @@ HANGING = """
 import sys, threading
 from rookery.cli.main import main
 from rookery.web.study_views import open_studies
-from rookery.web import place_threads
 
 def hang(*_):
     threading.Event().wait()

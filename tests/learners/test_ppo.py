@@ -74,7 +74,7 @@ def test_clipped_values_by_hand() -> None:
     # estimates 4, 0.5 and 3 are held at 1, 0.5 and 1: errors max(1, 16), 2.25 and max(16, 4)
     loss = learner.value_loss(torch.tensor([4.0, 0.5, 3.0]), part)
     assert loss.item() == pytest.approx((16 + 2.25 + 16) / 3 / 2)
-    free = learner_with()._value_loss(torch.tensor([4.0, 0.5, 3.0]), part)
+    free = learner_with().value_loss(torch.tensor([4.0, 0.5, 3.0]), part)
     assert free.item() == pytest.approx((1 + 2.25 + 16) / 3 / 2)
 
 

@@ -90,8 +90,8 @@ def test_a_half_filled_rollout_survives() -> None:
     step(rollout, SECOND, 5.0, {0: False, 1: True})
     other.load(rollout.state())
     assert (other.steps_made(FIRST), other.steps_made(SECOND)) == (0, 1)
-    for name, value in rollout._tensors().items():
-        assert torch.equal(other._tensors()[name], value), name
+    for name, value in rollout.tensors().items():
+        assert torch.equal(other.tensors()[name], value), name
     ((t, envs, leaves),) = other.finals
     assert (t, envs.tolist(), leaves[0].tolist()) == (0, [3], [[106.0]])
     rollout.clear()

@@ -209,7 +209,7 @@ def show(
 
 def finish_run(result: Any, options: argparse.Namespace) -> int:
     """The exit status of a run, after its result was printed as JSON if that was asked for."""
-    show(options, result.as_json)
+    show(options, lambda: result.as_json())
     return result.exit_code
 
 

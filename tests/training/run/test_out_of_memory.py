@@ -13,6 +13,7 @@ import rookery
 from rookery.errors import MemoryShortage
 from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.execution.rollout_host import RolloutHost
 from rookery.training.run import out_of_memory
 from training.runs import small
 
@@ -44,7 +45,7 @@ def ppo(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_ppo_names_batch_and_envs_in_an_update(ppo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    run_out(monkeypatch, PPO, "learn", lambda learner: False)
+    run_out(monkeypatch, RolloutHost, "learn", lambda execution: False)
     with pytest.raises(MemoryShortage) as error:
         rookery.train(ppo)
     text = str(error.value)
@@ -90,8 +91,8 @@ def test_a_run_continues_with_smaller_batches(ppo: dict[str, Any], monkeypatch: 
     """From its latest checkpoint, and says so. The rest of the run is as it was asked for."""
     seen: list[int] = []
     run_out(
-        monkeypatch, PPO, "learn", lambda learner: seen.append(learner.updates) or learner.updates < 4
-        or learner.update_rows <= 32,
+        monkeypatch, RolloutHost, "learn", lambda execution: seen.append(execution.learner.updates)
+        or execution.learner.updates < 4 or execution.update_rows <= 32,
     )  # fmt: skip
     result = rookery.train(ppo, on_out_of_memory="lower")
     assert result.total_steps == 2_048 and result.reason == "finished" and result.num_envs == 8
@@ -134,7 +135,7 @@ def test_an_off_policy_run_continues_with_less(tmp_path: Path, monkeypatch: pyte
 
 def test_a_run_that_cannot_begin_begins_with_less(ppo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of the attempts that failed."""
-    run_out(monkeypatch, PPO, "_new_rollout", lambda learner: learner.num_envs <= 2)
+    run_out(monkeypatch, RolloutHost, "_new_rollout", lambda execution: execution.learner.num_envs <= 2)
     result = rookery.train(ppo, on_out_of_memory="lower")
     assert result.num_envs == 2 and result.reason == "finished"
     assert len([path for path in Path(ppo["runs_dir"]).iterdir() if path.is_dir()]) == 1
@@ -142,7 +143,7 @@ def test_a_run_that_cannot_begin_begins_with_less(ppo: dict[str, Any], monkeypat
 
 @pytest.mark.slow
 def test_there_is_an_end_to_lowering(ppo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    run_out(monkeypatch, PPO, "_new_rollout", lambda learner: False)
+    run_out(monkeypatch, RolloutHost, "_new_rollout", lambda execution: False)
     with pytest.raises(MemoryShortage, match=r"lower `ppo.rollout_length`|even the smallest batch does not fit"):
         rookery.train(ppo, on_out_of_memory="lower")
 

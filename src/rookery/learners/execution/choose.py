@@ -10,7 +10,6 @@ from inspect import getattr_static
 from typing import TYPE_CHECKING, Any
 
 from rookery.learners.accelerator import Accelerator
-from rookery.learners.execution.replay_host import ReplayHost
 from rookery.learners.execution.rollout_host import RolloutHost
 
 if TYPE_CHECKING:
@@ -47,9 +46,12 @@ def execute(learner: Any, make: Callable[[Any], Any] | None = None) -> None:
 def _on_device(learner: Any) -> Callable[[Any], Any]:
     if learner.on_policy:
         return RolloutHost
+    # Inside: PPO on a GPU needs neither, and both import Numba, which takes seconds of a start.
     if learner.device.type == "cpu":
+        from rookery.learners.execution.replay_host import ReplayHost
+
         return ReplayHost
-    from rookery.learners.execution.replay_device import ReplayDevice  # a run on a CPU needs none of it
+    from rookery.learners.execution.replay_device import ReplayDevice
 
     return ReplayDevice
 
