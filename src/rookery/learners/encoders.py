@@ -267,6 +267,7 @@ class OutputColumns(nn.Module):
     """Some columns of what came before."""
 
     activation_name = ""  # no accelerator knows what is in a network of the user's own
+    layer_params: Sequence[tuple[Tensor, Tensor]] = ()
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__()
@@ -278,7 +279,7 @@ class OutputColumns(nn.Module):
 
 def make_actor_critic(
     observation_space: spaces.Space, action_space: spaces.Space, leaves: Sequence[Leaf], options: Any, outputs: int
-) -> tuple[Encoder, nn.Module, nn.Module] | None:
+) -> tuple[Encoder, OutputColumns, OutputColumns] | None:
     """Encoder, actor and critic of PPO from one network of the user's own; None if the options name no such network."""
     if options.network is None or not _is_actor_critic(network := _find(options)):
         return None

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.learners.algorithms.vtrace import vtrace
-from rookery.learners.encoders import make_actor_critic, make_encoder
+from rookery.learners.encoders import OutputColumns, make_actor_critic, make_encoder
 from rookery.learners.heads import head_for
 from rookery.learners.learner import Learner
 from rookery.learners.networks import MLP
@@ -27,6 +27,9 @@ Minibatch = dict[str, Tensor]  # rows of a rollout by name; of a recurrent polic
 
 class ActorCritic(Policy):
     """Two perceptrons, actor and critic, over a shared encoder, with an optional recurrent core (GRU) between them."""
+
+    actor: MLP | OutputColumns  # columns of a network of the user's own
+    critic: MLP | OutputColumns
 
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: PPOOptions) -> None:
         super().__init__()
@@ -176,7 +179,8 @@ class PPO(Learner):
         """The clipped surrogate."""
         if normalise and self.options.normalise_advantages and len(advantages) > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-        return -torch.min(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip)).mean()
+        clipped = ratio.clamp(1 - clip, 1 + clip)  # type: ignore[arg-type]  # torch declares either, not both
+        return -torch.min(advantages * ratio, advantages * clipped).mean()
 
     def value_loss(self, values: Tensor, minibatch: Minibatch) -> Tensor:
         """Half the mean squared error; with `clip_values` the worse of two counts."""
