@@ -63,8 +63,9 @@ class Learner:
     `explore(observations, rows)` -> actions, then `record(rows, step)`, and `update()` whenever `ready()`.
     Off-policy learners may be updated between the two, while the envs step.
 
-    An algorithm is a subclass with `networks` and what its kind of execution calls, see `execution/host.py`. What a
-    learner does not have itself is its execution's: `learner.rollout`, `learner.replay`.
+    An algorithm is a subclass with `networks` and what its kind of execution calls: see `execution/rollout_host.py` and
+    `execution/replay_host.py`. What a learner does not have itself is its execution's: `learner.rollout`,
+    `learner.replay`.
     """
 
     on_policy: bool

@@ -22,7 +22,7 @@ OTHER_NAMES = {
     "lookback_window": "lookback", "transaction_cost": "fee", "trading_fee": "fee",
     "max_daily_drawdown": "daily_drawdown",
 }  # fmt: skip
-OF_RUNS = ("evaluation_split",)  # options that only runs read: see `spec.py`
+OF_RUNS = ("evaluation_split",)  # options that only runs read: see `built_in_worlds.py`
 
 
 def with_own_names(options: Mapping[str, Any]) -> dict[str, Any]:

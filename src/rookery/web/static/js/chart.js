@@ -28,7 +28,7 @@ export const dash = (index) => DASHES[Math.floor(index / COLOURS.length) % DASHE
  *              at the cursor, if not the one that is drawn
  *   xText      an x value as text; yText likewise at the cursor, yTicks on the axis
  *   legend     whether to show one; without a word, where there are several curves
- *   onRange    called with (from, to) after a zoom or a move, (null, null) after it is undone (see chart_zoom.js)
+ *   onRange    called with (from, to) after a zoom or a move, (null, null) after it is undone
  * Returns {set(data, range), range(from, to), destroy(), plot}. `data` is [x, y1, y2, ...], each an array; null is a
  * gap. `range` is [from, to] on the x axis, or null for all of it.
  */
