@@ -29,9 +29,12 @@ PARTS := test-together test-alone test-plain test-portable-main
 INSTALL_PEERS := $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' && \
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps gym-trading-env
 # What fails beside another test is run again with the machine to itself, and both results are printed: what waits for
-# processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than five.
+# processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than three.
 FAILED := .pytest_cache/v/cache/lastfailed
-AGAIN = || { [ $$? -eq 1 ] && [ `grep -c :: $(FAILED)` -le 5 ] && echo 'again, alone:' && $(PYTEST) --last-failed
+FLAKY := .pytest_cache/flaky
+AGAIN = || { [ $$? -eq 1 ] && grep -o '".*::.*"' $(FAILED) > $(FLAKY) && [ `wc -l < $(FLAKY)` -le 3 ] && \
+	echo 'again, alone:' && $(PYTEST) --last-failed
+TIMES := .pytest_cache/times
 WHICH := and not slow and not web
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
 # By their names: threads and kernels have no such loops, and how workers start has nothing to do with them.
@@ -63,7 +66,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: dist test-dist docs docs-serve test-docs
-.PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
+.PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
 .PHONY: bench bench-house bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
@@ -126,9 +129,20 @@ rom:  ## build rookery's own Game Boy game from gameboy_game/ into the file that
 
 # The checks run beside the first tests, and are done long before those that run alone; what they say comes last.
 test: $(READY)  ## checks and tests
+	@rm -f $(FAILED) $(FLAKY)
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory --keep-going $(PARTS); tests=$$?; \
-	wait $$checks; checked=$$?; cat $(VENV)/check.log; exit $$((checked || tests))
+	wait $$checks; checked=$$?; cat $(VENV)/check.log; \
+	[ ! -s $(FLAKY) ] || { echo 'failed beside other tests (make test-flaky):'; cat $(FLAKY); }; exit $$((checked || tests))
+
+test-times:  ## the same, with a report of what each test takes
+	@rm -rf $(TIMES) && mkdir -p $(TIMES)
+	-@ROOKERY_TEST_TIMES=$(TIMES) $(MAKE) --no-print-directory test
+	$(BIN)/python tests/times.py $(TIMES) | tee $(TIMES)/report.txt
+	@echo in $(TIMES)/report.txt
+
+test-flaky: $(READY)  ## what failed in `make test` beside others, or TESTS='...', a hundred times on a busy machine
+	$(BIN)/python tests/flaky.py $(TESTS)
 
 test-mujoco-gpu: $(READY)  ## mujoco-warp itself, on the CPU: it compiles for minutes
 	$(BIN)/python -m pip install --quiet -c constraints.txt mujoco-warp
@@ -146,7 +160,9 @@ test-alone: $(READY)
 test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
 
+test-web: FLAKY := .pytest_cache/flaky-web
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
+	@rm -f $(FAILED)
 	$(PYTEST) $(TOGETHER) -m web tests/web/browser $(AGAIN) -m web tests/web/browser; }
 
 test-sanitize: $(READY)  ## the tests of what is in C under the address and undefined-behaviour sanitizers

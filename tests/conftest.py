@@ -8,17 +8,21 @@ import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
 
+import times
 from rookery.engine.workers.child_process import PORTABLE
 
 # What this user trusts is kept apart from what tests train with.
 STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Tests see the notes of rookery in `caplog`, whose handler is at the root, which shows warnings only."""
+    if folder := os.environ.get("ROOKERY_TEST_TIMES"):
+        config.pluginmanager.register(times.Recorder(Path(folder)))
     logging.getLogger("rookery").setLevel(logging.INFO)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for a script's background jobs, and all that they start
         signal.signal(signal.SIGINT, signal.default_int_handler)

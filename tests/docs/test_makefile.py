@@ -15,50 +15,70 @@ CHOICES = ("ROOKERY_PLAIN", "ROOKERY_PORTABLE")
 PROGRAMS = ("ruff", "mypy", "lint-imports", "python")
 STAND_IN = """#!/bin/sh
 echo "ROOKERY_PLAIN=$ROOKERY_PLAIN ROOKERY_PORTABLE=$ROOKERY_PORTABLE $(basename $0) $*" >> {log}
-case "$*" in {failing}) exit 1;; esac
+case "$*" in {failing}) cp {failed} {lastfailed}; exit 1;; esac
 """
 
 
 def run(folder, target, failing="nothing", failed=0):
-    """What a target calls, with programs that do nothing in place of the real ones, and how it ends: as if so many
-    tests had failed."""
-    log, programs = folder / "log", folder / "bin"
+    """What a target calls, with programs that do nothing in place of the real ones, how it ends, and what it prints: as
+    if so many tests had failed."""
+    log, programs, lastfailed = folder / "log", folder / "bin", folder / "lastfailed"
     programs.mkdir()
     for name in PROGRAMS:
-        (programs / name).write_text(STAND_IN.format(log=log, failing=failing))
+        (programs / name).write_text(
+            STAND_IN.format(log=log, failing=failing, failed=folder / "failed", lastfailed=lastfailed)
+        )
         (programs / name).chmod(0o755)
     for made in (".made", ".ready"):
         (folder / made).touch()
     (folder / "failed").write_text("".join(f'"test.py::test_{k}": true\n' for k in range(failed)))
-    variables = [f"VENV={folder}", f"FAILED={folder / 'failed'}"]
+    lastfailed.write_text("".join(f'"test.py::test_of_long_ago_{k}": true\n' for k in range(9)))
+    variables = [f"VENV={folder}", f"FAILED={lastfailed}", f"FLAKY={folder / 'flaky'}", f"TIMES={folder / 'times'}"]
     quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", *CHOICES)}
-    done = subprocess.run(["make", target, *variables], cwd=ROOT, capture_output=True, check=False, env=quiet)
-    return done.returncode, [line for line in log.read_text().splitlines() if "pytest" in line]
+    done = subprocess.run(
+        ["make", target, *variables], cwd=ROOT, capture_output=True, text=True, check=False, env=quiet
+    )
+    return done.returncode, [line for line in log.read_text().splitlines() if "-m pytest" in line], done.stdout
 
 
 @pytest.mark.parametrize("failing", ["*not?alone*", "*-m?alone*", "*test_loops*"])
 def test_every_part_runs_whatever_fails(tmp_path, failing):
     """And the whole has failed."""
-    status, parts = run(tmp_path, "test", failing, failed=6)
+    status, parts, _ = run(tmp_path, "test", failing, failed=6)
     assert status != 0 and len(parts) == 4
 
 
-@pytest.mark.parametrize(("failed", "repeated"), [(5, 1), (6, 0)])
+@pytest.mark.parametrize(("failed", "repeated"), [(3, 1), (4, 0)])
 def test_a_few_that_fail_together_run_again_alone(tmp_path, failed, repeated):
     """Of the first part only; what fails again has failed."""
-    status, parts = run(tmp_path, "test", "*not?alone*", failed)
+    status, parts, _ = run(tmp_path, "test", "*not?alone*", failed)
     assert status != 0 and sum("--last-failed" in part for part in parts) == repeated
     assert not any("-n 3" in part for part in parts if "--last-failed" in part)
 
 
 def test_what_passes_alone_is_no_failure(tmp_path):
-    """The first part fails, and what it repeats does not."""
-    assert run(tmp_path, "test-together", "*-n?3*", 1)[0] == 0
+    """The first part fails, and what it repeats does not; both are told at the very end, and kept."""
+    status, _, printed = run(tmp_path, "test", "*-n?3?--dist?worksteal?-m?not?alone?and?not?slow?and?not?web", 2)
+    assert status == 0 and printed.splitlines()[-2:] == ['"test.py::test_0"', '"test.py::test_1"']
+    assert (tmp_path / "flaky").read_text().splitlines() == printed.splitlines()[-2:]
+
+
+def test_nothing_is_told_where_nothing_failed(tmp_path):
+    """Whatever an earlier run has left."""
+    (tmp_path / "flaky").write_text('"test.py::test_of_long_ago"\n')
+    status, _, printed = run(tmp_path, "test")
+    assert status == 0 and "test.py" not in printed and not (tmp_path / "flaky").exists()
+
+
+def test_times_are_reported_whatever_fails(tmp_path):
+    """Of all parts, as a file too."""
+    status, parts, printed = run(tmp_path, "test-times", "*-m?alone*")
+    assert status == 0 and len(parts) == 4 and printed.endswith(f"in {tmp_path / 'times'}/report.txt\n")
 
 
 def test_the_last_parts_are_without_compiled_loops_and_over_portable_workers(tmp_path):
     """Only those; and slow tests are left out of all."""
-    status, parts = run(tmp_path, "test")
+    status, parts, _ = run(tmp_path, "test")
     assert status == 0
     assert [part.split()[0] for part in parts] == [f"ROOKERY_PLAIN={plain}" for plain in ("", "", "1", "")]
     assert [part.split()[1] for part in parts] == [f"ROOKERY_PORTABLE={portable}" for portable in ("", "", "", "1")]
@@ -67,13 +87,13 @@ def test_the_last_parts_are_without_compiled_loops_and_over_portable_workers(tmp
 
 def test_slow_ones_are_in_test_all(tmp_path):
     """In each part."""
-    status, parts = run(tmp_path, "test-all")
+    status, parts, _ = run(tmp_path, "test-all")
     assert status == 0 and len(parts) == 5 and not any("slow" in part for part in parts)
 
 
 def test_portable_workers_are_in_test_all(tmp_path):
     """With the suites of the engine."""
-    _, parts = run(tmp_path, "test-all")
+    _, parts, _ = run(tmp_path, "test-all")
     together, alone = [part for part in parts if "ROOKERY_PORTABLE=1" in part]
     assert "tests/conformance" in together and "tests/faults/test_12_main_killed.py" in together
     assert "-m not alone" in together and "-m alone" in alone
@@ -81,5 +101,5 @@ def test_portable_workers_are_in_test_all(tmp_path):
 
 def test_checks_that_fail_are_a_failure_of_the_whole(tmp_path):
     """They run beside the first tests, which run in any case."""
-    status, parts = run(tmp_path, "test", "check?src*")
+    status, parts, _ = run(tmp_path, "test", "check?src*")
     assert status != 0 and len(parts) == 4
