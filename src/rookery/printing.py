@@ -1,18 +1,20 @@
-"""Output on the terminal: numbers with units, tables, progress bars, JSON."""
+"""Output on the terminal: numbers with units, tables, progress bars, JSON. rich is imported where something needs it:
+that takes as long as all else that a quick command does."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from rookery.console import size_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 PAGE = 4096
 WIDEST = 10_000  # columns; wider than any table
@@ -68,20 +70,23 @@ def memory(size: int) -> str:
     return size_text(size) if size >= PAGE else "under 4 KiB"
 
 
-class _PipeConsole(Console):
-    """A console whose reader may close the pipe: `rookery.cli.main` handles that error; rich would exit with 1."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 def console() -> Console:
     """Results go to standard output, so that they can be piped; everything else goes to standard error."""
-    return _PipeConsole(highlight=False, markup=False, emoji=False)  # names are not markup
+    from rich.console import Console
+
+    class PipeConsole(Console):
+        """Its reader may close the pipe: `rookery.cli.main` handles that error; rich would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole(highlight=False, markup=False, emoji=False)  # names are not markup
 
 
 def table(title: str, *columns: str) -> Table:
     """An empty table; a column whose name ends in '>' is aligned to the right."""
+    from rich.table import Table
+
     made = Table(title=title, title_justify="left", title_style="bold", header_style="", box=None, pad_edge=False)
     for name in columns:
         right = name.endswith(">")
@@ -91,6 +96,8 @@ def table(title: str, *columns: str) -> Table:
 
 def width(out: Console, made: Table) -> int:
     """Number of columns of a table if nothing is cut or wrapped."""
+    from rich.measure import Measurement
+
     return Measurement.get(out, out.options.update(width=WIDEST), made).maximum
 
 
@@ -100,6 +107,32 @@ def print_table(out: Console, made: Table) -> None:
     out.width = max(screen, width(out, made))
     out.print(made, crop=False)
     out.width = screen
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table without colours: for long ones, on which rich spends half a second.
+
+    >>> plain_table(["run", "steps>"], [["a", "1,000"], ["long", "5"]])
+    ['run   steps', 'a     1,000', 'long      5']
+    """
+    names = [name.removesuffix(">") for name in columns]
+    widths = [max(map(_screen_width, column)) for column in zip(names, *rows, strict=True)]
+    is_right = [name.endswith(">") for name in columns]
+
+    def line(cells: Sequence[str]) -> str:
+        gaps = (" " * (width - _screen_width(cell)) for cell, width in zip(cells, widths, strict=True))
+        parts = (gap + cell if right else cell + gap for cell, gap, right in zip(cells, gaps, is_right, strict=True))
+        return "  ".join(parts).rstrip()
+
+    return [line(names), *map(line, rows)]
+
+
+def _screen_width(text: str) -> int:
+    """Number of columns of a text: Chinese characters take two, and accents that follow a letter none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def emit_json(value: Any) -> None:
@@ -113,6 +146,8 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 
     It is drawn only at those calls: a thread that refreshes it would disturb the measurement.
     """
+    from rich.console import Console
+
     screen = Console(stderr=True)
     if not screen.is_terminal:
         yield lambda _: None

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import gymnasium as gym
@@ -76,12 +75,16 @@ NOT_A_SPEC = 7
 
 
 @pytest.fixture
-def plugins(monkeypatch):
-    """Let the registry find these attributes of this module as plugins."""
+def plugins(monkeypatch, tmp_path):
+    """Let the registry find these attributes of this module as plugins of an installed package."""
 
     def install(*names):
-        entries = [EntryPoint(name.lower(), f"{__name__}:{name}", registry.GROUP) for name in names]
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+        installed = tmp_path / "maze-1.0.dist-info"
+        installed.mkdir()
+        lines = [f"{name.lower()} = {__name__}:{name}" for name in names]
+        (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: maze\nVersion: 1.0\n")
+        (installed / "entry_points.txt").write_text("\n".join([f"[{registry.GROUP}]", *lines, ""]))
+        monkeypatch.syspath_prepend(tmp_path)
         registry._plugins.cache_clear()
 
     yield install

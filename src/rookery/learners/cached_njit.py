@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import types
+from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
+from numba.core.runtime import rtsys
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from rookery.once import exclusive
@@ -19,28 +23,42 @@ from rookery.user_dirs import cache_folder
 
 def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """A decorator. Where there is no safe folder, functions are compiled anew in each process."""
-    return _cached(numba.njit, options)
+    return lambda function: _with_cache(numba.njit(**options)(function))
 
 
 def cached_cfunc(signature: Any, **options: Any) -> Callable[[Any], Any]:
     """The same for `numba.cfunc`: a function that other compiled code calls by its address."""
-    return _cached(partial(numba.cfunc, signature), options)
 
+    def compile_now(function: Any) -> Any:
+        made = _with_cache(CFunc(function, normalize_signature(signature), locals={}, options=options))
+        made.compile()
+        return made
 
-def _cached(compile_with: Callable[..., Any], options: dict[str, Any]) -> Callable[[Any], Any]:
-    return lambda function: _compile_in_folder(compile_with, options, function)
+    return compile_now
 
 
 @exclusive  # Numba has one folder for the whole process
-def _compile_in_folder(compile_with: Callable[..., Any], options: dict[str, Any], function: Any) -> Any:
+def _with_cache(function: Any) -> Any:
     folder = cache_folder("numba")
     if folder is None:
-        return compile_with(**options)(function)
+        return function
     before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder.absolute() / _source_version())
     try:
-        return compile_with(cache=True, **options)(function)
+        function.enable_caching()
     finally:
         numba.config.CACHE_DIR = before
+    function._cache.__class__ = _QuickCache
+    return function
+
+
+class _QuickCache(FunctionCache):
+    """Numba's cache, without the import of all that Numba can compile, SciPy among it, before code is read that was
+    compiled long ago: half a second of a run's start. What is compiled imports that later."""
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, target_context)
 
 
 @lru_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import RookeryError
 from rookery.monitor.formatting import duration
+from rookery.printing import plain_table
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_record import RunRecord, number
 
@@ -66,27 +68,19 @@ def row_of(record: RunRecord) -> dict[str, Any]:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows."""
-    from rookery import printing
-
-    out, headings = printing.console(), list(COLUMNS)
-    shown = _table(headings, rows)
-    for least in LEAST if out.is_terminal else ():
-        if printing.width(out, shown) <= out.width:
+    """Print the rows; on a narrow terminal, without the columns that matter least."""
+    columns = list(COLUMNS)
+    lines = _lines(columns, rows)
+    for least in LEAST if sys.stdout.isatty() else ():
+        if max(map(len, lines)) <= shutil.get_terminal_size().columns:
             break
-        headings.remove(least)
-        shown = _table(headings, rows)
-    printing.print_table(out, shown)
+        columns.remove(least)
+        lines = _lines(columns, rows)
+    print(*lines, sep="\n")
 
 
-def _table(headings: list[str], rows: list[dict[str, Any]]) -> Any:
-    from rookery import printing
-
-    shown = printing.table("", *headings)
-    for found in rows:
-        cells = [(heading, found[COLUMNS[heading]]) for heading in headings]
-        shown.add_row(*(_text(heading, value) for heading, value in cells))
-    return shown
+def _lines(columns: list[str], rows: list[dict[str, Any]]) -> list[str]:
+    return plain_table(columns, [[_text(column, row[COLUMNS[column]]) for column in columns] for row in rows])
 
 
 def _text(heading: str, value: Any) -> str:

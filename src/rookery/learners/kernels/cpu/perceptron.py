@@ -129,9 +129,18 @@ def _layer(inputs: np.ndarray, weights: np.ndarray, bias: np.ndarray, out: np.nd
 
 
 @fast
+def _widest(sizes: np.ndarray) -> int:
+    """By hand: Numba's `max` needs SciPy, also when the compiled code is read from disk."""
+    widest = 0
+    for size in sizes:
+        widest = max(widest, size)
+    return widest
+
+
+@fast
 def forward(inputs: np.ndarray, sizes: np.ndarray, packed: np.ndarray, kind: int, out: np.ndarray) -> None:
     """The outputs of a perceptron whose weights [inputs, outputs] and biases lie one after the other."""
-    nothing = np.zeros(sizes.max(), np.float32)
+    nothing = np.zeros(_widest(sizes), np.float32)
     start, last = 0, len(sizes) - 2
     for k in range(last + 1):
         size, width = sizes[k], sizes[k + 1]
