@@ -63,6 +63,14 @@ def _entry_point() -> Any:
 
 
 @compiled
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    """By hand: for `target[:] = source`, Numba compiles the texts of errors that cannot happen, for five seconds."""
+    numbers, copies = source.reshape(-1), target.reshape(-1)
+    for k in range(len(numbers)):
+        copies[k] = numbers[k]
+
+
+@compiled
 def _roll(
     team: int,
     entry: int,
@@ -86,7 +94,7 @@ def _roll(
     for t in range(first, until):
         if truncations + envs > len(final_steps):
             return t - first, -1, truncations
-        kept_observations[t] = observations
+        _copy(observations, kept_observations[t])
         words[OUTPUTS], words[TAKEN] = kept_outputs[t].ctypes.data, kept_actions[t].ctypes.data
         words[NOISE], words[OUTCOME] = noise[t].ctypes.data, 0
         plan[BATCH_STEP] += 1
@@ -94,7 +102,7 @@ def _roll(
         outcome = words[OUTCOME]
         if outcome & FAULT or (outcome & ENDED and informs):
             return t - first, outcome, truncations
-        kept_rewards[t] = env_rewards
+        _copy(env_rewards, kept_rewards[t])
         if outcome & ENDED:
             for i in range(envs):
                 ended = terminated[i] or truncated[i]
@@ -103,7 +111,7 @@ def _roll(
                 kept_starts[t + 1, i] = ended
                 if truncated[i] and not terminated[i]:
                     final_steps[truncations], final_envs[truncations] = t, i
-                    final_kept[truncations] = final_observations[i]
+                    _copy(final_observations[i], final_kept[truncations])
                     truncations += 1
     return until - first, -1, truncations
 

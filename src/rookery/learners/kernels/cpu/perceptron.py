@@ -113,7 +113,8 @@ def _layer(inputs: np.ndarray, weights: np.ndarray, bias: np.ndarray, out: np.nd
     width = weights.shape[1]
     for r in range(rows):
         row = out[r]
-        row[:] = bias
+        for k in range(width):  # by hand: for `row[:] = bias`, Numba compiles three seconds of error messages
+            row[k] = bias[k]
         for i in range(0, size - size % 8, 8):
             a, b, c, d = inputs[r, i], inputs[r, i + 1], inputs[r, i + 2], inputs[r, i + 3]
             e, f, g, h = inputs[r, i + 4], inputs[r, i + 5], inputs[r, i + 6], inputs[r, i + 7]
