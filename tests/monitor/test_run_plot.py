@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from monitor import telling
 from rookery.errors import MissingExtra
+from rookery.monitor import plot_process
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.plots import draw, plot_run
@@ -74,3 +77,62 @@ def test_a_run_survives_a_picture_that_cannot_be(tmp_path: Path, caplog: pytest.
     assert len(caplog.records) == 1 and "the plot was not drawn" in caplog.text
     told(tmp_path, few(2))
     assert plot_run(tmp_path) == tmp_path / "plots" / "learning.png"
+
+
+# --- in a process of its own ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the start of a command, on a machine with an idle core."""
+    monkeypatch.setattr(plot_process, "_pays", lambda: True)
+
+
+def test_the_process_draws_the_same_picture(tmp_path: Path, pays: None) -> None:
+    here = draw(told(tmp_path, few(2)), tmp_path / "here.png")
+    with plot_process.imported_early():
+        (process,) = plot_process._ready
+        there = plot_process.plot_run_early(tmp_path)
+    assert there == tmp_path / "plots" / "learning.png" and there.read_bytes() == here.read_bytes()
+    assert process.poll() == 0 and not plot_process._ready
+
+
+def test_the_process_says_why_it_could_not_draw(tmp_path: Path, pays: None, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "rookery"), plot_process.imported_early():
+        assert plot_process.plot_run_early(tmp_path / "nowhere") is None
+    assert len(caplog.records) == 1 and "the plot was not drawn" in caplog.text
+
+
+def test_a_process_that_has_ended_is_not_needed(tmp_path: Path, pays: None) -> None:
+    """It ends by itself in a long run, and can be killed."""
+    told(tmp_path, few(2))
+    with plot_process.imported_early():
+        plot_process._ready[0].kill()
+        plot_process._ready[0].wait()
+        assert plot_process.plot_run_early(tmp_path) == tmp_path / "plots" / "learning.png"
+
+
+def test_no_process_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not if there is no plot, or if torch is here already."""
+    with plot_process.imported_early(wanted=False):
+        assert not plot_process._ready
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    with plot_process.imported_early():
+        assert not plot_process._ready
+
+
+def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
+    """Also if that is killed."""
+    code = """
+import os, signal
+from rookery.monitor import plot_process
+plot_process._pays = lambda: True
+with plot_process.imported_early():
+    print(plot_process._ready[0].pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    answer = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    gone = time.monotonic() + 30
+    while psutil.pid_exists(pid := int(answer.stdout)) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < gone, "it is still there"
+        time.sleep(0.05)

@@ -78,12 +78,15 @@ def _resume(options: argparse.Namespace) -> int:
     # As a keyword, None would mean that the key is not given.
     keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
     check_installed()
-    with meanwhile(LOADING):
-        from rookery.training.run.train import resume
+    from rookery.monitor.plot_process import imported_early
 
-    with stdout_to_stderr(options.json):
-        result = resume(str(found.path), options.runs_dir, **keywords)
-    return finish_run(result, options)
+    with imported_early(config.monitor.plot):
+        with meanwhile(LOADING):
+            from rookery.training.run.train import resume
+
+        with stdout_to_stderr(options.json):
+            result = resume(str(found.path), options.runs_dir, **keywords)
+        return finish_run(result, options)
 
 
 def add_runs(commands: Commands) -> None:

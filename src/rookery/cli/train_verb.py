@@ -252,6 +252,13 @@ def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callabl
     if wants_several_seeds(options):
         tell_address()
         return train_with_seeds(config, options)
+    from rookery.monitor.plot_process import imported_early
+
+    with imported_early(config.monitor.plot):
+        return _train_here(config, options, tell_address)
+
+
+def _train_here(config: RunConfig, options: argparse.Namespace, tell_address: Callable[[], None]) -> int:
     early = config.start_method != "fork"  # a fork beside a thread that opens a GPU would be asking for trouble
     if early:
         open_context_early(config.device)

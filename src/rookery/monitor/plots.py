@@ -35,10 +35,22 @@ LONGEST_LABEL = 60
 def plot_run(folder: str | Path) -> Path | None:
     """Draw `plots/learning.png` of the run in `folder`; if that fails, print the reason in one line and return None."""
     try:
-        return draw(Path(folder) / METRICS, own_folder(Path(folder) / "plots", parents=False) / "learning.png")
+        return draw_learning(folder)
     except Exception as error:  # noqa: BLE001 - a plot must never end a run
         say(f"the plot was not drawn: {error or type(error).__name__}")
         return None
+
+
+def learning_plot(folder: str | Path) -> Path:
+    """Where the plot of the run in `folder` is."""
+    return Path(folder) / "plots" / "learning.png"
+
+
+def draw_learning(folder: str | Path) -> Path:
+    """Draw it."""
+    out = learning_plot(folder)
+    own_folder(out.parent, parents=False)
+    return draw(Path(folder) / METRICS, out)
 
 
 def draw(metrics_path: str | Path, out_path: str | Path) -> Path:

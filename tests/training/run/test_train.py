@@ -31,6 +31,23 @@ def test_a_run_leaves_everything_in_its_folder(learner: str, tmp_path: Path) -> 
     assert kinds[0] == "start" and kinds[-1] == "end" and "checkpoint" in kinds and "evaluation" in kinds
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_the_plot_is_drawn_after_the_summary_was_printed(works: bool, tmp_path: Path, monkeypatch, capsys) -> None:
+    """A person who waits for the result does not wait for the plot; if it fails, the summary does not name it."""
+    seen: dict[str, Any] = {}
+
+    def draw(folder: Path) -> Path | None:
+        seen.update(json.loads((folder / "summary.json").read_text()), printed=capsys.readouterr().out)
+        return folder if works else None
+
+    monkeypatch.setattr("rookery.training.run.run_end.plot_run_early", draw)
+    result = train("ppo", tmp_path, monitor={"panel": False})
+    plot = str(result.path / "plots" / "learning.png")
+    assert "finished" in seen["printed"] and plot in seen["printed"] and seen["plot"] == plot
+    left = json.loads((result.path / "summary.json").read_text())
+    assert left.get("plot") == (plot if works else None) and left["steps"] == 1024
+
+
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     """And another seed gives others."""
     first, second, other = (train("ppo", tmp_path / f"{k}", seed=seed) for k, seed in enumerate((1, 1, 2)))

@@ -1,17 +1,20 @@
-"""The end of a run, however it comes: a summary, a plot, a report, a video, and the result."""
+"""The end of a run, however it comes: a report, a video, a summary, a plot, and the result."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rookery.config import RunConfig
-from rookery.console import printable, say
+from rookery.console import meanwhile, printable, say
 from rookery.errors import FolderLost, RookeryError
 from rookery.files import own_folder
+from rookery.monitor.plot_process import plot_run_early
+from rookery.monitor.plots import learning_plot
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import OBJECT
@@ -41,8 +44,11 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
 
 
 def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
-    """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants."""
-    _write_summary(folder, loop, reason, **_draw(run, folder, loop, reason))
+    """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants. The
+    plot comes after it: whoever waits for the result need not wait for Matplotlib."""
+    made = _report_and_video(run, folder, loop, reason)
+    plot = {"plot": str(learning_plot(folder.path))} if run.config.monitor.plot and find_spec("matplotlib") else {}
+    summary = _write_summary(folder, loop, reason, **plot, **made)
     loop.learner.agent.steps = loop.steps
     result = Result(
         run_name=folder.name,
@@ -59,6 +65,11 @@ def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Res
         reason=reason,
         exit_code=loop.stop.exit_code,
     )
+    if run.config.monitor.plot:
+        with meanwhile("drawing the plot"):
+            drawn = plot_run_early(folder.path)
+        if drawn is None and plot:
+            folder.write_summary({key: value for key, value in summary.items() if key != "plot"})
     loop.callbacks.call("on_end", result)
     return result
 
@@ -68,14 +79,10 @@ def write_failure(folder: RunDir, loop: Loop, error: BaseException) -> None:
     _write_summary(folder, loop, f"failed: {type(error).__name__}: {error}")
 
 
-def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str, str]:
-    """The plot, the report and the video, if the config wants them and they can be made."""
+def _report_and_video(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str, str]:
+    """The report and the video, if the config wants them and they can be made."""
     options = run.config.monitor
     made: dict[str, Any] = {}
-    if options.plot:
-        from rookery.monitor.plots import plot_run
-
-        made["plot"] = plot_run(folder.path)
     if options.report and reason != "interrupted":
         made |= _report(run, folder, loop)
     if options.video and reason != "interrupted":
@@ -109,7 +116,7 @@ def _session_options(run: ResolvedRun, spec: WorldSpec) -> dict[str, Any]:
     return {"world": spec.name, "world_options": options}
 
 
-def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> None:
+def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "run": folder.name,
         "path": str(folder.path),
@@ -138,6 +145,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
     }
     folder.write_summary(summary)
     loop.outputs.event("end", **summary)
+    return summary
 
 
 def _curriculum_summary(loop: Loop) -> dict[str, bool]:
