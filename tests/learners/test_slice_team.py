@@ -57,7 +57,7 @@ def test_products_are_numpys(rows: int, inputs: int, outputs: int) -> None:
     grads = out[:rows].copy()
     add_outer(
         outer, grads.ctypes.data, columns, wide.ctypes.data, wide.shape[1], rows, sums.ctypes.data, wide.shape[1],
-        outputs, wide.shape[1],
+        outputs, wide.shape[1], 0,
     )  # fmt: skip
     np.testing.assert_allclose(sums[:outputs], 7.0 + (grads.T @ wide)[:outputs], rtol=1e-3, atol=1e-3)
     assert (sums[outputs] == 7.0).all()

@@ -13,7 +13,17 @@ from torch import Tensor
 
 from rookery.learners.cached_njit import cached_njit, compiled, double_array, float_array
 from rookery.learners.kernels.cpu.perceptron import activate_numbers, multiply_by_slopes
-from rookery.learners.kernels.cpu.product_tiles import LANES, PANEL, UNROLL, add_outer, multiply, padded, panel_place
+from rookery.learners.kernels.cpu.product_tiles import (
+    LANES,
+    PANEL,
+    UNROLL,
+    add_outer,
+    copy_panel,
+    copy_strided_panel,
+    multiply,
+    padded,
+    panel_place,
+)
 from rookery.learners.schedules import BETAS
 
 # Of a layer: its sizes; the place of its weights in the vector of all parameters and what one row and one column are
@@ -25,6 +35,7 @@ OUTPUTS, INPUTS, WEIGHT, ROW_STRIDE, COLUMN_STRIDE, BIAS, PACKED, PACKED_BIAS, B
 )
 NONE = -1
 LINE = 16  # float32 numbers of a cache line
+CHAINS = 4  # sums of squares that a task computes side by side
 Layers = Sequence[tuple[Tensor, Tensor]]
 Rates = tuple[float, float, float]  # factors of the gradient, of a step, and of the root of the second moment
 
@@ -106,58 +117,132 @@ def even(size: int) -> int:
 
 
 @compiled
-def pack_layers(table: np.ndarray, flat: np.ndarray, packed: np.ndarray, task: int, tasks: int) -> None:
+def pack_layers(table: np.ndarray, flat: int, packed: int, task: int, tasks: int) -> None:
     """Copy weights to where products read them: a task's share of the inputs of every layer, and for the way back of
     its outputs. So each task writes whole rows of panels, and no two write to one cache line."""
     for layer in table:
         if layer[PACKED] == NONE:
             continue
         outputs, inputs, down, across = layer[OUTPUTS], layer[INPUTS], layer[ROW_STRIDE], layer[COLUMN_STRIDE]
-        weights = flat[layer[WEIGHT] :]
+        weights = flat + 4 * layer[WEIGHT]
         low, high = share(inputs, task, tasks)
-        for first in range(0, outputs, PANEL):  # a panel at a time: few cache lines are read, many numbers of each
-            for k in range(low, high):
-                place = layer[PACKED] + panel_place(k, first, even(inputs), wide(outputs))
-                for n in range(min(PANEL, outputs - first)):
-                    packed[place + n] = weights[(first + n) * down + k * across]
-        low, high = share(outputs, task, tasks) if layer[BACKWARD] != NONE else (0, 0)
-        for first in range(0, inputs, PANEL):
-            for n in range(low, high):
-                place = layer[BACKWARD] + panel_place(n, first, even(outputs), wide(inputs))
-                for k in range(min(PANEL, inputs - first)):
-                    packed[place + k] = weights[n * down + (first + k) * across]
+        _pack_rows(weights, across, down, low, high, even(inputs), outputs, packed + 4 * layer[PACKED])
+        if layer[BACKWARD] != NONE:
+            low, high = share(outputs, task, tasks)
+            _pack_rows(weights, down, across, low, high, even(outputs), inputs, packed + 4 * layer[BACKWARD])
         if task == 0:
-            for n in range(outputs):
-                packed[layer[PACKED_BIAS] + n] = flat[layer[BIAS] + n]
+            _pack_rows(flat + 4 * layer[BIAS], 0, 1, 0, 1, 1, outputs, packed + 4 * layer[PACKED_BIAS])
+
+
+@compiled
+def _pack_rows(matrix: int, down: int, across: int, low: int, high: int, inner: int, columns: int, packed: int) -> None:
+    """Copy rows [low, high) of a matrix [inner, columns] into panels."""
+    for first in range(0, columns, PANEL):
+        panel, came = packed + 4 * panel_place(0, first, inner, wide(columns)), matrix + 4 * first * across
+        if columns - first < PANEL:
+            width = wide(columns) - first
+            for row in range(low, high):
+                copy = float_array(panel + 4 * row * width, width)
+                for n in range(columns - first):
+                    copy[n] = float_array(came + 4 * (row * down + n * across), 1)[0]
+        elif across == 1:
+            for row in range(low, high):
+                copy_panel(came + 4 * row * down, 1, panel + 4 * row * PANEL)
+        else:
+            for row in range(low, high):
+                copy_strided_panel(came + 4 * row * down, across, panel + 4 * row * PANEL)
 
 
 @compiled
 def sum_gradients(
-    table: np.ndarray, partial: np.ndarray, slices: int, gradient: np.ndarray, task: int, tasks: int
-) -> float:
-    """Add the gradients of all slices [slices, ...] in their order, into the vector of all gradients: a task's share of
-    the rows of every layer. Returns the sum of the squares."""
-    squares = 0.0
+    table: np.ndarray, partial: int, size: int, slices: int, gradient: int, squares: np.ndarray, task: int
+) -> None:
+    """Add the gradients of all slices at `partial`, each of this size, in their order, into the vector of all
+    gradients. Each number of `squares` takes the squares of a share of the rows of every layer. A task has CHAINS
+    shares: an addition waits for the one before it in its sum, and several sums side by side take no longer than one.
+    """
+    sums = squares[CHAINS * task : CHAINS * (task + 1)]
+    sums[:] = 0.0
     for layer in table:
-        outputs, inputs = layer[OUTPUTS], layer[INPUTS]
-        low, high = share(outputs, task, tasks)
-        for n in range(low, high):
-            start = layer[GRAD] + n * wide(inputs)
-            row = partial[0, start : start + inputs]
-            for s in range(1, slices):
-                other = partial[s, start : start + inputs]
-                for k in range(inputs):
-                    row[k] += other[k]
-            place, stride = layer[WEIGHT] + n * layer[ROW_STRIDE], layer[COLUMN_STRIDE]
-            for k in range(inputs):
-                gradient[place + k * stride] = row[k]
-                squares += row[k] * row[k]
-            total = partial[0, layer[BIAS_GRAD] + n]
-            for s in range(1, slices):
-                total += partial[s, layer[BIAS_GRAD] + n]
-            gradient[layer[BIAS] + n] = total
-            squares += total * total
-    return squares
+        together = layer[OUTPUTS] // len(squares)  # rows that every share has
+        starts = _starts(layer[OUTPUTS], CHAINS * task, len(squares))
+        for n in range(starts[0], starts[CHAINS]):
+            _sum_row(layer, partial, size, slices, gradient, n)
+        for k in range(together):
+            _square_rows(layer, partial, starts, k, sums)
+        for chain in range(CHAINS):
+            for n in range(starts[chain] + together, starts[chain + 1]):
+                sums[chain] = _squared(layer, partial, n, sums[chain])
+
+
+@compiled
+def _starts(count: int, first: int, shares: int) -> tuple[int, int, int, int, int]:
+    """Where CHAINS shares of `count` things begin, and where the last one ends."""
+    a, b = share(count, first, shares)
+    c, d = share(count, first + 2, shares)
+    return a, b, c, d, share(count, first + 3, shares)[1]
+
+
+@compiled
+def _row_at(layer: np.ndarray, grads: int, n: int) -> int:
+    """The address of the gradients of an output's weights."""
+    return grads + 4 * (layer[GRAD] + n * wide(layer[INPUTS]))
+
+
+@compiled
+def _bias_at(layer: np.ndarray, grads: int, n: int) -> np.ndarray:
+    return float_array(grads + 4 * (layer[BIAS_GRAD] + n), 1)
+
+
+@compiled
+def _sum_row(layer: np.ndarray, partial: int, size: int, slices: int, gradient: int, n: int) -> None:
+    """The gradients of one output: the sum is in the first slice as well."""
+    inputs, bias = layer[INPUTS], _bias_at(layer, partial, n)
+    row = float_array(_row_at(layer, partial, n), inputs)
+    for s in range(1, slices):
+        grads = partial + 4 * s * size
+        other = float_array(_row_at(layer, grads, n), inputs)
+        for k in range(inputs):
+            row[k] += other[k]
+        bias[0] += _bias_at(layer, grads, n)[0]
+    place, stride = gradient + 4 * (layer[WEIGHT] + n * layer[ROW_STRIDE]), layer[COLUMN_STRIDE]
+    if stride == 1:
+        out = float_array(place, inputs)
+        for k in range(inputs):
+            out[k] = row[k]
+    else:
+        for k in range(inputs):
+            float_array(place + 4 * k * stride, 1)[0] = row[k]
+    float_array(gradient + 4 * (layer[BIAS] + n), 1)[0] = bias[0]
+
+
+@compiled
+def _squared(layer: np.ndarray, grads: int, n: int, total: float) -> float:
+    """`total` and the squares of one output's gradients."""
+    for grad in float_array(_row_at(layer, grads, n), layer[INPUTS]):
+        total += grad * grad
+    bias = _bias_at(layer, grads, n)[0]
+    return total + bias * bias
+
+
+@compiled
+def _square_rows(layer: np.ndarray, grads: int, starts: tuple[int, ...], k: int, sums: np.ndarray) -> None:
+    """The same for an output of each share, side by side."""
+    inputs = layer[INPUTS]
+    a = float_array(_row_at(layer, grads, starts[0] + k), inputs)
+    b = float_array(_row_at(layer, grads, starts[1] + k), inputs)
+    c = float_array(_row_at(layer, grads, starts[2] + k), inputs)
+    d = float_array(_row_at(layer, grads, starts[3] + k), inputs)
+    sum_a, sum_b, sum_c, sum_d = sums[0], sums[1], sums[2], sums[3]
+    for i in range(inputs):
+        sum_a += a[i] * a[i]
+        sum_b += b[i] * b[i]
+        sum_c += c[i] * c[i]
+        sum_d += d[i] * d[i]
+    sums[0], sums[1], sums[2], sums[3] = sum_a, sum_b, sum_c, sum_d
+    for chain in range(CHAINS):
+        bias = _bias_at(layer, grads, starts[chain] + k)[0]
+        sums[chain] += bias * bias
 
 
 @compiled
@@ -180,17 +265,17 @@ def forward_block(product: int, layers: np.ndarray, packed: int, inputs: int, wo
 @compiled
 def backward_block(
     product: int, outer: int, layers: np.ndarray, packed: int, zeros: int, inputs: int, work: int, grads: int,
-    spare: int, rows: int, kind: int, partial: int,
+    spare: int, rows: int, kind: int, partial: int, first: bool,
 ) -> None:  # fmt: skip
-    """Add the gradients of all parameters to those at `partial`, for gradients at the outputs [rows, ...]. Both `grads`
-    and `spare` have room for the widest layer and are overwritten."""
+    """Add the gradients of all parameters to those at `partial`, for gradients at the outputs [rows, ...]; the `first`
+    ones replace what is there. Both `grads` and `spare` have room for the widest layer and are overwritten."""
     for k in range(len(layers) - 1, -1, -1):
         layer = layers[k]
         columns, outputs = wide(layer[INPUTS]), wide(layer[OUTPUTS])
         came = inputs if k == 0 else work + 4 * layers[k - 1][ACTIVATION]
-        out = partial + 4 * layer[GRAD]
-        add_outer(outer, grads, outputs, came, columns, rows, out, columns, layer[OUTPUTS], columns)
-        _add_rows(grads, rows, layer[OUTPUTS], outputs, partial + 4 * layer[BIAS_GRAD])
+        out, start = partial + 4 * layer[GRAD], zeros if first else 0
+        add_outer(outer, grads, outputs, came, columns, rows, out, columns, layer[OUTPUTS], columns, start)
+        _add_rows(grads, rows, layer[OUTPUTS], outputs, partial + 4 * layer[BIAS_GRAD], first)
         if k > 0:
             weights, inner, count = packed + 4 * layer[BACKWARD], even(layer[OUTPUTS]), rows * columns
             multiply(product, grads, outputs, weights, inner, zeros, 0, spare, columns, rows, columns)
@@ -199,9 +284,11 @@ def backward_block(
 
 
 @compiled
-def _add_rows(numbers: int, rows: int, columns: int, stride: int, out: int) -> None:
-    """Add all rows to one."""
+def _add_rows(numbers: int, rows: int, columns: int, stride: int, out: int, first: bool) -> None:
+    """Add all rows to one, or to zeros."""
     values, total = float_array(numbers, (rows, stride)), float_array(out, columns)
+    if first:
+        total[:] = np.float32(0.0)
     for r in range(rows):
         row = values[r]
         for k in range(columns):

@@ -50,10 +50,7 @@ class PackedNets:
         self.packed = torch.zeros(self.table.packed_size)
         origin, table = self.packed.data_ptr(), self.table
         row = [0] * words.JOB_SIZE
-        row[: words.SHARE] = (
-            table.table.ctypes.data, len(table.table), self.flat.data_ptr(), self.flat.numel(), origin,
-            table.packed_size,
-        )  # fmt: skip
+        row[: words.SHARE] = table.table.ctypes.data, len(table.table), self.flat.data_ptr(), origin
         jobs = np.array([row] * words.SHARES, np.int64)
         jobs[:, words.SHARE] = np.arange(words.SHARES)
         self.pack_jobs = jobs

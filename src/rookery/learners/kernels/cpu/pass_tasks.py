@@ -43,7 +43,7 @@ LAYERS, LAYER_COUNT, KIND, ZEROS, FIRST_ROW, ROW_COUNT = range(6)
 # WEIGHT_GRADS: rows of left.T @ right, summed over the batch, and where they go.
 LEFT, LEFT_STRIDE, RIGHT, RIGHT_STRIDE, BATCH, COUNT, COLUMNS, TARGET, DOWN, ACROSS, SCRATCH_SIZE = range(JOB_SIZE)
 # PACK: a share of the layers of a `LayerTable`.
-TABLE, TABLE_ROWS, FLAT, FLAT_SIZE, PACKED, PACKED_SIZE, SHARE = range(7)
+TABLE, TABLE_ROWS, FLAT, PACKED, SHARE = range(5)
 # SQUARES and ADAM: a share of the parameters in one vector.
 PARAMETERS, GRADIENT, FIRST_MOMENTS, SECOND_MOMENTS, SIZE, NUMBERS, SQUARE_SUMS, PART = range(8)
 
@@ -131,7 +131,7 @@ def _weight_grads(plan_address: int, command: int, task: int, end: int, slot: in
     for begin in range(0, job[BATCH], ROWS_AT_ONCE):
         left, right = job[LEFT] + 4 * begin * left_stride, job[RIGHT] + 4 * begin * right_stride
         inner = min(ROWS_AT_ONCE, job[BATCH] - begin)
-        add_outer(plan[OUTER], left, left_stride, right, right_stride, inner, scratch, columns, rows, columns)
+        add_outer(plan[OUTER], left, left_stride, right, right_stride, inner, scratch, columns, rows, columns, 0)
     down, across = job[DOWN], job[ACROSS]
     target = float_array(job[TARGET], (rows - 1) * down + (job[COLUMNS] - 1) * across + 1)
     for i in range(rows):
@@ -144,11 +144,7 @@ def _pack(plan_address: int, command: int, task: int, end: int, slot: int) -> in
     """Copies of weights for products."""
     job = _job(int_array(plan_address, PLAN_SIZE), task)
     table = int_array(job[TABLE], (job[TABLE_ROWS], TABLE_WIDTH))
-    flat, packed = (
-        float_array(job[FLAT], job[FLAT_SIZE]),
-        float_array(job[PACKED], job[PACKED_SIZE]),
-    )
-    pack_layers(table, flat, packed, job[SHARE], SHARES)
+    pack_layers(table, job[FLAT], job[PACKED], job[SHARE], SHARES)
     return 0
 
 

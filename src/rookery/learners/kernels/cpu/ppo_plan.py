@@ -66,6 +66,7 @@ class PPOPlan:
     def use_team(self, team: SliceTeam) -> None:
         """Run on these threads from now on; each has memory of its own."""
         self.team = team
+        self._set(tasks=1 if team.threads == 1 else TASKS)  # one thread is quicker with the whole than with its parts
         if "work" not in self._kept or self._kept["work"].size < team.threads * self._work_size:
             self._keep("work", np.zeros(team.threads * self._work_size, np.float32))
 
@@ -95,7 +96,7 @@ class PPOPlan:
         self._set(
             product=product, outer=outer,
             size=adam.flat.numel(), layers=len(table.table), critic=table.starts[1], extra=table.starts[2],
-            packed_size=table.packed_size, zeros=table.zeros, partial_size=self._partial_size,
+            zeros=table.zeros, partial_size=self._partial_size,
             work_size=self._work_size, widest=table.widest, kind=KINDS[policy.actor.activation_name], width=width,
             gaussian=int(self._gaussian), parts=len(self._sizes), outputs=self.learner.head.outputs,
         )  # fmt: skip
@@ -114,7 +115,7 @@ class PPOPlan:
 
     def pack(self) -> None:
         """Read the present weights."""
-        self._run(PACK, TASKS)
+        self._run(PACK, int(self._plan["tasks"][0]))
 
     def _run(self, command: int, tasks: int) -> None:
         self.team.run(self._entries[command], self.address, command, tasks)

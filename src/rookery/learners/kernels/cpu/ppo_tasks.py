@@ -25,6 +25,7 @@ from rookery.learners.cached_njit import (
 from rookery.learners.kernels.cpu.layer_table import (
     BIAS,
     BIAS_GRAD,
+    CHAINS,
     TABLE_WIDTH,
     adam_rates,
     adam_share,
@@ -53,15 +54,16 @@ from rookery.once import once
 
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS
 MOST_SLICES = 32  # of a minibatch
-TASKS = 16  # that the parameters are divided into
+TASKS = 16  # that the parameters are divided into, and the sum of the squares of their gradients
 STATS, SLICE, SUM, ADAM, PACK, VALUES, ACT = range(7)  # commands
 TERMS = 4  # of a slice: what the loss adds up
 
 WORDS = (  # of a plan
     "flat", "gradient", "first", "second", "size",  # the parameters as one vector, and Adam's moments
     "table", "layers", "critic", "extra",  # of a LayerTable: rows; where the critic's begin and end
-    "packed", "packed_size", "zeros", "partial", "partial_size",  # copies of weights, and gradients of slices
+    "packed", "zeros", "partial", "partial_size",  # copies of weights, and gradients of slices
     "work", "work_size", "widest", "kind", "product", "outer",  # a thread's memory, the activation, two products
+    "tasks",  # that Adam and the copies of weights are divided into; no number depends on it
     "features", "width", "values_out", "rows", "act_tasks",  # inputs, and what the commands VALUES and ACT fill
     "order", "begin", "count", "slices", "minibatch",  # of the present minibatch
     "gaussian", "sizes", "parts", "actions", "log_probs", "advantages", "masks", "outputs", "values", "returns",
@@ -109,7 +111,6 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
     plan = plan_at(plan_address)
     low, high = share(plan.count, task, plan.slices)
     partial = plan.partial + 4 * task * plan.partial_size
-    float_array(partial, plan.partial_size)[:] = np.float32(0.0)
     sums = double_array(plan.terms + 8 * task * TERMS, TERMS)
     sums[:] = 0.0
     order = int_array(plan.order, plan.total)
@@ -118,8 +119,9 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
         picks = order[begin : min(begin + BLOCK, plan.begin + high)]
         rows = (len(picks) + ROWS - 1) // ROWS * ROWS
         _gather(plan, picks, work, rows)
-        _actor_block(plan, picks, work, rows, partial, sums)
-        _critic_block(plan, picks, work, rows, partial, sums)
+        first = begin == plan.begin + low
+        _actor_block(plan, picks, work, rows, partial, first, sums)
+        _critic_block(plan, picks, work, rows, partial, first, sums)
     return 0
 
 
@@ -146,7 +148,9 @@ def _places(plan: Any, work: int) -> tuple[int, int, int, int]:
 
 
 @compiled
-def _actor_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, sums: np.ndarray) -> None:
+def _actor_block(
+    plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, first: bool, sums: np.ndarray
+) -> None:
     activations, grad_place, spare, scratch = _places(plan, work)
     layers, total = _table(plan)[: plan.critic], plan.total
     found = forward_block(plan.product, layers, plan.packed, work, activations, rows, plan.kind)
@@ -163,10 +167,15 @@ def _actor_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: in
         extra = _table(plan)[plan.extra]
         size = plan.outputs
         log_std = float_array(plan.flat + 4 * extra[BIAS], size)
-        actions = float_array(plan.actions, (total, size))
+        actions, log_std_grads = (
+            float_array(plan.actions, (total, size)),
+            float_array(partial + 4 * extra[BIAS_GRAD], size),
+        )
+        if first:
+            log_std_grads[:] = np.float32(0.0)
         gaussian_grads(
             outputs, log_std, picks, actions, log_probs, advantages, moments[0], moments[1], numbers.clip,
-            numbers.entropy, plan.count, grads, float_array(partial + 4 * extra[BIAS_GRAD], size), sums,
+            numbers.entropy, plan.count, grads, log_std_grads, sums,
         )  # fmt: skip
     else:
         parts = plan.parts
@@ -179,7 +188,7 @@ def _actor_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: in
     zeros = plan.packed + 4 * plan.zeros
     backward_block(
         plan.product, plan.outer, layers, plan.packed, zeros, work, activations, grad_place, spare, rows, plan.kind,
-        partial,
+        partial, first,
     )  # fmt: skip
 
 
@@ -189,7 +198,9 @@ def _critic_layers(plan: Any) -> np.ndarray:
 
 
 @compiled
-def _critic_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, sums: np.ndarray) -> None:
+def _critic_block(
+    plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, first: bool, sums: np.ndarray
+) -> None:
     activations, grad_place, spare, _ = _places(plan, work)
     layers, total, stride = _critic_layers(plan), plan.total, wide(1)
     found = forward_block(plan.product, layers, plan.packed, work, activations, rows, plan.kind)
@@ -201,17 +212,15 @@ def _critic_block(plan: Any, picks: np.ndarray, work: int, rows: int, partial: i
     zeros = plan.packed + 4 * plan.zeros
     backward_block(
         plan.product, plan.outer, layers, plan.packed, zeros, work, activations, grad_place, spare, rows, plan.kind,
-        partial,
+        partial, first,
     )  # fmt: skip
 
 
 def _sum(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The gradients of all slices, added up."""
     plan = plan_at(plan_address)
-    partial = float_array(plan.partial, (plan.slices, plan.partial_size))
-    gradient = float_array(plan.gradient, plan.size)
     squares = double_array(plan.squares, TASKS)
-    squares[task] = sum_gradients(_table(plan), partial, plan.slices, gradient, task, TASKS)
+    sum_gradients(_table(plan), plan.partial, plan.partial_size, plan.slices, plan.gradient, squares, task)
     return 0
 
 
@@ -221,16 +230,14 @@ def _adam(plan_address: int, command: int, task: int, end: int, slot: int) -> in
     numbers = numbers_at(plan.numbers)
     rates = adam_rates(_gradient_length(plan), numbers.steps, numbers.learning_rate, numbers.max_norm)
     vectors = plan.flat, plan.gradient, plan.first, plan.second
-    adam_share(vectors, plan.size, rates, numbers.eps, task, TASKS)
+    adam_share(vectors, plan.size, rates, numbers.eps, task, plan.tasks)
     return 0
 
 
 def _pack(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """Copies of the weights for products."""
     plan = plan_at(plan_address)
-    pack_layers(
-        _table(plan), float_array(plan.flat, plan.size), float_array(plan.packed, plan.packed_size), task, TASKS
-    )
+    pack_layers(_table(plan), plan.flat, plan.packed, task, plan.tasks)
     return 0
 
 
@@ -305,7 +312,7 @@ _kept: list[Any] = []  # compiled functions, whose addresses are in use
 def gradient_step(team: int, entries: np.ndarray, plan_address: int) -> None:
     """The gradient of the present minibatch."""
     run_tasks(team, entries[SLICE], plan_address, SLICE, plan_at(plan_address).slices)
-    run_tasks(team, entries[SUM], plan_address, SUM, TASKS)
+    run_tasks(team, entries[SUM], plan_address, SUM, TASKS // CHAINS)
 
 
 @compiled
@@ -321,8 +328,8 @@ def run_epoch(team: int, entries: np.ndarray, plan_address: int, metrics: np.nda
         plan.slices = min(MOST_SLICES, (plan.count + BLOCK - 1) // BLOCK)
         gradient_step(team, entries, plan_address)
         numbers.steps += 1.0
-        run_tasks(team, entries[ADAM], plan_address, ADAM, TASKS)
-        run_tasks(team, entries[PACK], plan_address, PACK, TASKS)
+        run_tasks(team, entries[ADAM], plan_address, ADAM, plan.tasks)
+        run_tasks(team, entries[PACK], plan_address, PACK, plan.tasks)
     write_metrics(plan_address, metrics)
     return minibatches
 

@@ -34,6 +34,7 @@ def _lanes() -> int:
 LANES = _lanes()  # float32 numbers of a vector
 ROWS = 8  # of a tile
 UNROLL = 4  # the inner dimension of a product is a multiple of it
+AHEAD = 4  # rows of a tile that are loaded while those before them are multiplied; all would take too many registers
 PANEL = 2 * LANES  # columns of a tile
 REAL, WORD, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 VECTOR, FOUR = ir.VectorType(REAL, LANES), ir.VectorType(REAL, 4)
@@ -45,6 +46,7 @@ class TileWriter:
     def __init__(self, builder: Any, rows: int, vectors: int, transposed: bool) -> None:
         """`transposed` means that the rows of `left` lie side by side in memory."""
         self.builder, self.rows, self.vectors, self.transposed = builder, rows, vectors, transposed
+        self.by_lanes = ARM and not transposed  # four places of a row in one load, and products with a lane of it
 
     def write(self, left: Any, left_stride: Any, right: Any, right_stride: Any, inner: Any, first: Any,
               first_stride: Any, out: Any, out_stride: Any) -> None:  # fmt: skip
@@ -52,29 +54,39 @@ class TileWriter:
         builder = self.builder
         before = builder.block
         start = [[self._vector(first, first_stride, i, j) for j in range(self.vectors)] for i in range(self.rows)]
+        first_rows = self._rows_ahead(left, left_stride, WORD(0))
         loop, done = (builder.append_basic_block(name) for name in ("tile_loop", "tile_done"))
         builder.branch(loop)
         builder.position_at_end(loop)
-        place = builder.phi(WORD)
+        place, rows = builder.phi(WORD), [builder.phi(FOUR) for _ in first_rows]
         sums = [[builder.phi(VECTOR) for _ in row] for row in start]
-        latest = self._multiply(left, left_stride, right, right_stride, place, [list(row) for row in sums])
         following = builder.add(place, WORD(UNROLL))
+        goes_on = builder.icmp_signed("<", following, inner)
+        latest = self._multiply(left, left_stride, right, right_stride, place, rows, [list(row) for row in sums])
+        next_rows = self._rows_ahead(left, left_stride, builder.select(goes_on, following, place))
         for phi, first_value, last_value in (
             (place, WORD(0), following),
+            *zip(rows, first_rows, next_rows, strict=True),
             *((sums[i][j], start[i][j], latest[i][j]) for i in range(self.rows) for j in range(self.vectors)),
         ):
             phi.add_incoming(first_value, before)
             phi.add_incoming(last_value, loop)
-        builder.cbranch(builder.icmp_signed("<", following, inner), loop, done)
+        builder.cbranch(goes_on, loop, done)
         builder.position_at_end(done)
         for i in range(self.rows):
             for j in range(self.vectors):
                 builder.store(latest[i][j], self._pointer(out, out_stride, i, j, VECTOR)).align = 4
 
-    def _multiply(self, left: Any, left_stride: Any, right: Any, right_stride: Any, place: Any, sums: Any) -> Any:
-        """Add the products of UNROLL inner places."""
+    def _rows_ahead(self, left: Any, left_stride: Any, place: Any) -> list[Any]:
+        """The rows that are loaded before their turn."""
+        return [self._four(left, left_stride, WORD(i), place) for i in range(AHEAD if self.by_lanes else 0)]
+
+    def _multiply(
+        self, left: Any, left_stride: Any, right: Any, right_stride: Any, place: Any, rows: list[Any], sums: Any
+    ) -> Any:
+        """Add the products of UNROLL inner places; the first `rows` are loaded already."""
         builder = self.builder
-        factors = self._factors(left, left_stride, place)
+        factors = self._factors(left, left_stride, place, rows)
         for u in range(UNROLL):
             at = builder.add(right, builder.mul(builder.add(place, WORD(u)), builder.mul(right_stride, WORD(4))))
             vectors = [self._vector(at, WORD(0), 0, j) for j in range(self.vectors)]
@@ -84,10 +96,10 @@ class TileWriter:
                     sums[i][j] = self._fma(factor, vector, sums[i][j])
         return sums
 
-    def _factors(self, left: Any, left_stride: Any, place: Any) -> Callable[[int, int], Any]:
+    def _factors(self, left: Any, left_stride: Any, place: Any, rows: list[Any]) -> Callable[[int, int], Any]:
         """A function of inner place and row: the number of `left` there, in all lanes."""
-        if ARM and not self.transposed:  # four places of a row in one load; instructions multiply by a lane of it
-            rows = [self._four(left, left_stride, WORD(i), place) for i in range(self.rows)]
+        if self.by_lanes:
+            rows = [*rows, *(self._four(left, left_stride, WORD(i), place) for i in range(len(rows), self.rows))]
             return lambda u, i: self._splat(rows[i], u)
         if ARM and self.rows % 4 == 0:
             inner = [self.builder.add(place, WORD(u)) for u in range(UNROLL)]
@@ -167,24 +179,26 @@ def _multiply(
 
 def _add_outer(
     left: int, left_stride: int, right: int, right_stride: int, inner: int, out: int, stride: int, rows: int,
-    columns: int, unused: int,
+    columns: int, zeros: int,
 ) -> int:  # fmt: skip
-    whole = rows - rows % ROWS
+    whole, first_stride = rows - rows % ROWS, 0 if zeros else stride
     for j in range(0, columns, PANEL):
         wide = j + PANEL <= columns
         panel = right + 4 * j
         for i in range(0, whole, ROWS):
             block, at = left + 4 * i, out + 4 * (i * stride + j)
+            first = zeros or at
             if wide:
-                _wide_transposed(block, left_stride, panel, right_stride, inner, at, stride, at, stride)
+                _wide_transposed(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
             else:
-                _narrow_transposed(block, left_stride, panel, right_stride, inner, at, stride, at, stride)
+                _narrow_transposed(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
         for i in range(whole, rows):
             block, at = left + 4 * i, out + 4 * (i * stride + j)
+            first = zeros or at
             if wide:
-                _wide_single(block, left_stride, panel, right_stride, inner, at, stride, at, stride)
+                _wide_single(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
             else:
-                _narrow_single(block, left_stride, panel, right_stride, inner, at, stride, at, stride)
+                _narrow_single(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
     return 0
 
 
@@ -227,12 +241,41 @@ def multiply(
 @compiled
 def add_outer(
     product: int, left: int, left_stride: int, right: int, right_stride: int, inner: int, out: int, out_stride: int,
-    rows: int, columns: int,
+    rows: int, columns: int, zeros: int,
 ) -> None:  # fmt: skip
     """out += left.T @ right, for matrices [inner, rows] and [inner, columns]; `inner` is a multiple of UNROLL and
     `columns` of LANES. For gradients of weights: `left` are those at a layer's outputs, `right` its inputs. `product`
-    is the second of `product_addresses`."""
-    _call(product, left, left_stride, right, right_stride, inner, out, out_stride, rows, columns, 0)
+    is the second of `product_addresses`. With the address of PANEL zeros, the sum starts there: out = left.T @ right.
+    """
+    _call(product, left, left_stride, right, right_stride, inner, out, out_stride, rows, columns, zeros)
+
+
+def _copier(side_by_side: bool) -> Any:
+    """A function for compiled code that copies PANEL numbers, which lie so far apart. All are loaded before one is
+    stored: a compiler that cannot know whether they overlap copies them one by one."""
+
+    def copier(typing_context: Any, source: Any, apart: Any, target: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            source, apart, target = arguments
+            kind = ir.VectorType(REAL, PANEL)
+            if side_by_side:
+                found = builder.load(builder.inttoptr(source, kind.as_pointer()))
+                found.align = 4
+            else:
+                found, step = ir.Constant(kind, ir.Undefined), builder.shl(apart, WORD(2))
+                for n in range(PANEL):
+                    place = builder.add(source, builder.mul(step, WORD(n)))
+                    number = builder.load(builder.inttoptr(place, REAL.as_pointer()))
+                    found = builder.insert_element(found, number, INDEX(n))
+            builder.store(found, builder.inttoptr(target, kind.as_pointer())).align = 4
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 3), generate
+
+    return intrinsic(copier)
+
+
+copy_panel, copy_strided_panel = _copier(True), _copier(False)
 
 
 @compiled
