@@ -13,6 +13,20 @@ from gymnasium import spaces
 from learners.scripted import Script, play
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
+from rookery.learners.kernels.cpu.layer_table import (
+    BACKWARD,
+    BIAS,
+    BIAS_GRAD,
+    CHAINS,
+    GRAD,
+    INPUTS,
+    OUTPUTS,
+    PACKED,
+    PACKED_BIAS,
+    LayerTable,
+    pack_layers,
+    sum_gradients,
+)
 from rookery.learners.kernels.cpu.product_tiles import (
     LANES,
     ROWS,
@@ -62,6 +76,57 @@ def test_products_are_numpys(rows: int, inputs: int, outputs: int) -> None:
     np.testing.assert_allclose(sums[:outputs], 7.0 + (grads.T @ wide)[:outputs], rtol=1e-3, atol=1e-3)
     assert (sums[outputs] == 7.0).all()
     assert rows % ROWS == 0
+
+
+@pytest.fixture
+def layers() -> tuple[LayerTable, torch.Tensor]:
+    """A net whose sizes are multiples of nothing; the weights of its last layer lie the other way round."""
+    flat = torch.randn(50 * 37 + 50 + 3 * 50 + 3)
+    weights = flat[:1850].view(50, 37), flat[1900:2050].view(50, 3).t()
+    return LayerTable([[(weights[0], flat[1850:1900]), (weights[1], flat[2050:])]], flat, 8), flat
+
+
+@pytest.mark.parametrize("tasks", [1, 16])
+def test_weights_are_copied_into_panels(tasks: int, layers: tuple[LayerTable, torch.Tensor]) -> None:
+    table, flat = layers
+    packed = np.zeros(table.packed_size, np.float32)
+    for task in range(tasks):
+        pack_layers(table.table, flat.data_ptr(), packed.ctypes.data, task, tasks)
+    for layer, weight, bias in (
+        (table.table[0], flat[:1850].view(50, 37), flat[1850:1900]),
+        (table.table[1], flat[1900:2050].view(50, 3).t(), flat[2050:]),
+    ):
+        outputs, inputs = weight.shape
+        for n in range(outputs):
+            assert packed[layer[PACKED_BIAS] + n] == bias[n]
+            for k in range(inputs):
+                forward = panel_place(k, n, padded(inputs, UNROLL), padded(outputs, LANES))
+                backward = panel_place(n, k, padded(outputs, UNROLL), padded(inputs, LANES))
+                assert packed[layer[PACKED] + forward] == packed[layer[BACKWARD] + backward] == weight[n, k]
+
+
+def test_squares_are_added_in_order(layers: tuple[LayerTable, torch.Tensor]) -> None:
+    """Side by side or not: to the last bit, as if each share were summed by itself."""
+    table, flat = layers
+    size, slices, shares = table.gradient_size, 3, 4 * CHAINS
+    partial = np.random.default_rng(0).normal(size=(slices, size)).astype(np.float32)
+    total = (partial[0] + partial[1]) + partial[2]
+    wanted = np.zeros(shares)
+    for layer in table.table:
+        outputs, inputs, wide = layer[OUTPUTS], layer[INPUTS], padded(int(layer[INPUTS]), LANES)
+        for task in range(shares):
+            for n in range(outputs * task // shares, outputs * (task + 1) // shares):
+                row = total[layer[GRAD] + n * wide :][:inputs]
+                for grad in (*row, total[layer[BIAS_GRAD] + n]):
+                    wanted[task] += np.float64(grad * grad)
+    gradient, squares = torch.zeros_like(flat), np.zeros(shares)
+    for task in range(shares // CHAINS):
+        sum_gradients(table.table, partial.ctypes.data, size, slices, gradient.data_ptr(), squares, task)
+    assert (squares == wanted).all()
+    last = table.table[1]
+    assert gradient[int(last[BIAS]) + 2] == total[last[BIAS_GRAD] + 2]
+    row = total[last[GRAD] + 2 * padded(50, LANES) :][:50]
+    assert (gradient[1900:2050].view(50, 3).t()[2].numpy() == row).all()
 
 
 def test_a_row_of_a_product_does_not_depend_on_the_others() -> None:

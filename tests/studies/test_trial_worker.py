@@ -104,6 +104,34 @@ def test_a_search_ends_with_a_verified_best(tmp_path, training, stop):
     ]
 
 
+def test_a_worker_that_waits_for_others_trains_what_will_be_verified(tmp_path, training, stop):
+    """Until they are done: then nothing is left to train, and the result is the same as without."""
+    base = config(tmp_path, n_trials=3, verify=1, verify_seeds=3)
+    space, folder = SearchSpace.of(base), StudyFolder.create(tmp_path, "x")
+    with open_store(folder, base) as others, open_store(folder, base) as store:
+        theirs = others.claim("another worker", 3)
+        theirs.suggest(space.suggest)
+        tries = []
+
+        def on_part(part):
+            if part.run_name.endswith("verify-1001"):
+                tries.append(part.run_name)
+                return (FAILED, "once") if len(tries) == 1 else None
+            if part.run_name.endswith("verify-1002"):
+                theirs.fail("no more")
+            return None
+
+        training.on_part = on_part
+        verification = VerificationWorker(store, base, stop, lambda **facts: None)
+        TrialWorker(store, base, "worker", stop, lambda **facts: None, verification.train_ahead).run()
+        best = f"trial-{max(store.study.best_trials, key=lambda trial: trial.value).number:05d}"
+        assert training.trained[-2:] == [f"{best}-verify-1000", f"{best}-verify-1002"] and len(tries) == 1
+        assert not open_study(folder.path).verified, "nothing is decided ahead"
+        verification.run()
+    assert training.trained[-1] == tries[-1] == f"{best}-verify-1001"
+    assert list(open_study(folder.path).best_verified.values) == ["1000", "1001", "1002"]
+
+
 @pytest.mark.slow
 def test_racing_spends_few_seeds_on_bad_trials(tmp_path, training, stop):
     """And every trial that is the best in the end has all of them."""

@@ -53,13 +53,20 @@ class Task:
 
 
 class TrialWorker(TrialClaims):
-    """Claims and trains trials until none is left or it is asked to stop."""
+    """Claims and trains trials until none is left or it is asked to stop. While others train the last ones, it calls
+    `meanwhile`, which returns whether it has done anything."""
 
     def __init__(
-        self, store: StudyStore, base: RunConfig, name: str, stop: StopSignals, tell: Callable[..., None]
+        self,
+        store: StudyStore,
+        base: RunConfig,
+        name: str,
+        stop: StopSignals,
+        tell: Callable[..., None],
+        meanwhile: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(store, base, name, tell)
-        self.stop = stop
+        self.stop, self._meanwhile = stop, meanwhile
 
     def run(self) -> None:
         """All trials."""
@@ -69,7 +76,7 @@ class TrialWorker(TrialClaims):
                 self._train(trials)
             elif self.all_done():
                 return
-            else:
+            elif not self._meanwhile():
                 time.sleep(POLL_SECONDS)
 
     # --- trials -------------------------------------------------------------------------------------------------
@@ -178,11 +185,12 @@ def work(task: Task, out: TextIO) -> int:
     try:
         with open_store(StudyFolder(Path(task.study)), base) as store:
             limit_gpu_memory(base)
-            worker = TrialWorker(store, base, task.name, stop, tell)
+            verification = VerificationWorker(store, base, stop, tell)
+            worker = TrialWorker(store, base, task.name, stop, tell, meanwhile=verification.train_ahead)
             if task.train:
                 worker.run()
             if task.verify and not stop:
-                VerificationWorker(store, base, stop, tell).run()
+                verification.run()
     except StorageLost as error:
         say(str(error))
         tell(event="lost", reason=str(error))

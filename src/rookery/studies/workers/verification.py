@@ -115,6 +115,22 @@ class VerificationWorker:
         """`base` is the configuration of the study; `tell` is called with facts for the supervisor."""
         self.store, self.base, self.stop, self.tell = store, base, stop, tell
         self.plan = plan_for(base)
+        self._failed_ahead: set[str] = set()
+
+    def train_ahead(self) -> bool:
+        """While others train the last trials: train one run of those trials that are the best so far. Nothing is
+        decided by it: its value waits in the run's folder, for when the trial is verified. Returns whether there was
+        one to train."""
+        for number, parts in parts_to_verify(self.store, self.base).items():
+            for part in parts:
+                if part.run_name in self._failed_ahead or known_value(part) is not None:
+                    continue
+                with part_lock(self.store.folder.workers, part) as free:
+                    if free and known_value(part) is None:
+                        if self._train(number, part):
+                            self._failed_ahead.add(part.run_name)  # verification tries it again, and tells
+                        return True
+        return False
 
     def run(self) -> None:
         """Until all are verified, or it is asked to stop."""
