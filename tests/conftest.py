@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import times
-from rookery.engine.workers.child_process import PORTABLE
 
 # What this user trusts is kept apart from what tests train with.
 STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
@@ -38,11 +37,9 @@ def old_objects_are_no_garbage() -> None:
 
 
 @pytest.fixture(autouse=True)
-def workers_start_quickly(request, monkeypatch):
-    """Workers are forked where nobody says how they should start: a fresh interpreter takes a second and more. Where
-    starting is the subject, among the faults and in the tests of `make_vec`, they start as users' do."""
-    if not request.path.match("tests/faults/*") and request.path.name != "test_make_vec.py" and not PORTABLE:
-        monkeypatch.setattr("rookery.engine.process.default_start_method", lambda workers: "fork")
+def nothing_is_remembered(monkeypatch, tmp_path):
+    """What another test has measured would change what this one does."""
+    monkeypatch.setattr("rookery.engine.cost_memory.cache_folder", lambda kind: tmp_path)
 
 
 @pytest.fixture

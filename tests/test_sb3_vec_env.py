@@ -158,14 +158,15 @@ def test_values_outside_the_space_are_let_through():
 
 def test_close_twice_and_during_a_step():
     """`close` may be called again, and while a step is under way; no worker is left."""
-    before = set(psutil.Process().children())
+    rookery.sb3.VecEnv([Counter] * 2, **PROCESS).close()  # what starts workers stays
+    before = set(psutil.Process().children(recursive=True))
     mine = rookery.sb3.VecEnv([Counter] * 2, **PROCESS)
     mine.reset()
-    assert len(set(psutil.Process().children()) - before) >= 2
+    assert len(set(psutil.Process().children(recursive=True)) - before) >= 2
     mine.step_async(np.zeros(2, int))
     mine.close()
     mine.close()
-    assert not set(psutil.Process().children()) - before
+    assert not set(psutil.Process().children(recursive=True)) - before
 
 
 # --- actions of any space -------------------------------------------------------------------------------------------

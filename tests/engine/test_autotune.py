@@ -7,7 +7,8 @@ import pytest
 
 from conformance.worlds import Counter
 from rookery.console import size_text
-from rookery.engine.autotune import Probe, choose, probe
+from rookery.engine.autotune import choose, probe
+from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import resolve
 from rookery.engine.machine import available_memory, cpu_quota, usable_cores
 from rookery.engine.worker_envs import WorkerEnvs

@@ -21,6 +21,7 @@ import rookery
 from conformance.worlds import Counter, Sampler
 from rookery.config.schema import RunConfig
 from rookery.engine import make_vec
+from rookery.engine.workers.forkserver import SERVERS
 from rookery.errors import MemoryShortage, OptionError, SpaceError, WorldError
 
 
@@ -271,6 +272,7 @@ def test_falls_back_to_serial_when_processes_cannot_start(monkeypatch, caplog):
     def refuse(*args, **kwargs):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
+    SERVERS.close()  # an earlier test's
     monkeypatch.setattr(subprocess, "Popen", refuse)
     for options in ({}, {"backend": "process", "workers": 2}):
         envs = rookery.make_vec("CartPole-v1", num_envs=2 if options else 4, **options)
@@ -366,6 +368,7 @@ def test_falls_back_to_serial_where_no_process_can_be_started(monkeypatch, caplo
         raise OSError("this system starts no processes")
 
     caplog.set_level(logging.INFO, logger="rookery")
+    SERVERS.close()
     monkeypatch.setattr("subprocess.Popen", refuse)
     envs = rookery.make_vec("CartPole-v1", num_envs=4)
     assert envs.backend == "serial"

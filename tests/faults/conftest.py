@@ -17,6 +17,7 @@ import rookery
 from faults.watch import own_shared_memory
 from rookery.engine.process import ProcessEngine
 from rookery.engine.workers.child_process import PORTABLE
+from rookery.engine.workers.forkserver import SERVERS
 
 SETTLE_SECONDS = 3.0  # how long processes may take to disappear after a test
 FAILED = pytest.StashKey[bool]()
@@ -46,9 +47,10 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _possessions() -> Possessions:
     gc.collect()
-    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    servers = {server.pid for server in SERVERS}  # they stay for the next test
+    children = {child.pid for child in psutil.Process().children(recursive=True)} - servers
     files = {}
-    for name in os.listdir("/proc/self/fd"):
+    for name in {*os.listdir("/proc/self/fd")} - {str(server.fileno()) for server in SERVERS}:
         with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
             files[name] = os.readlink(f"/proc/self/fd/{name}")
     # On aarch64, torch opens descriptions of the processor when it is imported, and keeps them open.

@@ -30,7 +30,7 @@ from faults.watch import (
 )
 from rookery.engine import worker_restarts
 from rookery.engine.workers.child_process import PORTABLE
-from rookery.engine.workers.forkserver import ForkServer
+from rookery.engine.workers.forkserver import Connection
 from rookery.errors import RestartLimit
 
 pytestmark = pytest.mark.timeout(60)
@@ -220,15 +220,15 @@ def test_fork_servers_that_are_hit_one_after_the_other(
     """Each is replaced: starts belong to the restart, and count as restarts do."""
     envs = team(make, start_method="forkserver", max_restarts=9, step_timeout=2.0)
     results = play(envs, 2)
-    hit, request_fork = [], ForkServer.request_fork
+    hit, request_fork = [], Connection.request_fork
 
-    def harmed(self: ForkServer, *args: object) -> int:
-        if len(hit) < 3 and self._process.pid not in hit:  # the first one's death is that of both workers
-            os.kill(self._process.pid, signum)
-            hit.append(self._process.pid)
+    def harmed(self: Connection, *args: object) -> int:
+        if len(hit) < 3 and self.server.pid not in hit:  # the first one's death is that of both workers
+            os.kill(self.server.pid, signum)
+            hit.append(self.server.pid)
         return request_fork(self, *args)
 
-    monkeypatch.setattr(ForkServer, "request_fork", harmed)
+    monkeypatch.setattr(Connection, "request_fork", harmed)
     kill_worker(envs)
     results += until_calm(envs, 2)
     assert len(hit) == 3
@@ -245,13 +245,13 @@ def test_fork_servers_that_are_hit_one_after_the_other(
 def test_fork_servers_that_are_always_hit_end_in_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exactly `max_restarts` attempts, and the error has the first failure and the last."""
     envs = team(make, start_method="forkserver", max_restarts=2)
-    request_fork = ForkServer.request_fork
+    request_fork = Connection.request_fork
 
-    def harmed(self: ForkServer, *args: object) -> int:
-        os.kill(self._process.pid, signal.SIGKILL)  # the first one's death is that of both workers
+    def harmed(self: Connection, *args: object) -> int:
+        os.kill(self.server.pid, signal.SIGKILL)  # the first one's death is that of both workers
         return request_fork(self, *args)
 
-    monkeypatch.setattr(ForkServer, "request_fork", harmed)
+    monkeypatch.setattr(Connection, "request_fork", harmed)
     kill_worker(envs)
     with pytest.raises(
         RestartLimit, match=r"(?s)\(max_restarts=2\).*worker [01] \(pid.*could not be started: the fork server"

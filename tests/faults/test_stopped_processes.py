@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -33,7 +34,7 @@ from rookery.engine import process
 from rookery.engine.workers import forkserver, worker_handle
 from rookery.engine.workers.channel import Channel, ChannelTimeout
 from rookery.engine.workers.child_process import PORTABLE
-from rookery.engine.workers.forkserver import ForkServer
+from rookery.engine.workers.forkserver import SERVERS, Connection, ForkServer
 from rookery.errors import RestartLimit, RookeryError, StepTimeout, WorkerDied
 
 pytestmark = pytest.mark.timeout(60)
@@ -79,7 +80,7 @@ def test_a_worker_is_replaced_although_its_fork_server_is_stopped(make: Make) ->
 def test_a_fork_server_that_hangs_in_another_way_is_given_up_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be seen to be stopped, as under a debugger; but forking does not take so long."""
     monkeypatch.setattr(forkserver, "RESPONSE_SECONDS", 1.0)
-    monkeypatch.setattr(ForkServer, "_is_stopped", lambda self: False)
+    monkeypatch.setattr(ForkServer, "stopped", False)
     envs, server = forked_team(make)
     os.kill(server, signal.SIGSTOP)
     os.kill(pids_of(envs)[1], signal.SIGKILL)
@@ -129,20 +130,21 @@ def test_make_vec_survives_its_first_fork_server(
     make: Make, monkeypatch: pytest.MonkeyPatch, signum: signal.Signals
 ) -> None:
     """A server that is stopped or killed while it starts is replaced by another."""
+    SERVERS.close()
     servers: list[ForkServer] = []
-    fork = ForkServer.request_fork
+    fork = Connection.request_fork
 
-    def harmed(self: ForkServer, *args: object) -> int:
+    def harmed(self: Connection, *args: Any) -> int:
         if not servers:
-            os.kill(self._process.pid, signum)
-        servers.append(self)
+            os.kill(self.server.pid, signum)
+        servers.append(self.server)
         return fork(self, *args)
 
-    monkeypatch.setattr(ForkServer, "request_fork", harmed)
+    monkeypatch.setattr(Connection, "request_fork", harmed)
     with at_most(SOON):
         _envs, server = forked_team(make)
     assert len(set(servers)) == 2
-    assert server == servers[-1]._process.pid
+    assert server == servers[-1].pid
 
 
 def test_where_no_fork_server_answers_an_error_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

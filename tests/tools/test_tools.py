@@ -12,7 +12,8 @@ import pytest
 
 from rookery import printing
 from rookery.engine import loops
-from rookery.engine.autotune import Choice, Probe
+from rookery.engine.autotune import Choice
+from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import resolve
 from rookery.engine.machine import usable_cores
 from rookery.engine.worker_envs import EnvDescription

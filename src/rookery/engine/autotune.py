@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from rookery.console import size_text
+from rookery.engine.cost_memory import Cost, Probe, recall, remember, useful_workers
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.machine import available_memory, process_usage, usable_cores
 from rookery.engine.step_report import Failed
@@ -28,20 +29,8 @@ from rookery.errors import StepTimeout, WorkerDied
 PROBE_SECONDS = 0.4
 MIN_STEPS = 3
 START_SECONDS = 30.0  # how long building an env may take, where steps have a timeout
+DISTURBED = 0.2  # of the time waiting for a core: the measurement is used, and not remembered
 TIMED_STEPS = 8  # at least this many steps and resets are timed
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What one env of a world costs."""
-
-    step_seconds: float  # without the time in which other processes had the core
-    cpu_share: float  # of a step's time, how much is spent on the CPU rather than waiting
-    reset_seconds: float
-    build_seconds: float
-    memory: int  # bytes that one more env takes
-    process_memory: int  # bytes of a worker process with one env
-    description: EnvDescription
 
 
 def probe(
@@ -53,7 +42,7 @@ def probe(
     """Measure `source` in a process of its own; with `seconds=0`, build an env for its description and step nothing.
     Raises what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than TIMED_STEPS steps may."""
     timeout = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
-    launcher = new_launcher(start_method or "spawn")
+    launcher = new_launcher(start_method)
     handle: WorkerHandle | None = None
     try:
         with DeferInterrupt():  # else a process could be started and never stopped
@@ -73,6 +62,19 @@ def probe(
         if handle is not None:
             stop_workers([handle], timeout=2.0)
         launcher.close()
+
+
+def cost_of(source: EnvFactory, start_method: str | None = None, step_timeout: float | None = None) -> Cost:
+    """What an env costs: as it was measured before on this machine, else measured now."""
+    return recall(source) or measure(source, start_method, step_timeout)
+
+
+def measure(source: EnvFactory, start_method: str | None = None, step_timeout: float | None = None) -> Probe:
+    """Measure it now, and remember that unless other programs wanted the cores meanwhile."""
+    measured = probe(source, start_method, step_timeout=step_timeout)
+    if measured.queued_share < DISTURBED:
+        remember(source, measured)
+    return measured
 
 
 def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
@@ -111,7 +113,9 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
     own = max(wall - queued, cpu)
     share = min(1.0, cpu / own) if own > 0 else 1.0
     reset_seconds = min(first_reset, second_reset)
-    return Probe(own / steps, share, reset_seconds, build_seconds, memory, process_memory, description)
+    return Probe(
+        own / steps, share, reset_seconds, build_seconds, memory, process_memory, description, queued / (wall or 1.0)
+    )
 
 
 def _cpu_seconds() -> tuple[float, float]:
@@ -167,17 +171,17 @@ class Choice:
     num_envs: int
     workers: int
     reason: str
-    probe: Probe | None = None  # of the env that was measured, if one was
+    cost: Cost | None = None  # of one env, if that is known
     useful_envs: int | None = None  # as many envs as this machine can use well, whatever `at_most` says
 
     @property
     def description(self) -> EnvDescription | None:
-        """About the env that was measured."""
-        return None if self.probe is None else self.probe.description
+        """About the env that was measured, if one was measured now."""
+        return self.cost.description if isinstance(self.cost, Probe) else None
 
 
 def choose(
-    probe: Probe,
+    cost: Cost,
     num_envs: int | None = None,
     workers: int | None = None,
     backend: str = "auto",
@@ -191,61 +195,55 @@ def choose(
     `policy_seconds` is what the caller does between two steps, which counts where it exceeds the steps themselves."""
     cores = usable_cores() if cores is None else cores
     memory = available_memory() if memory is None else memory
-    chosen = workers or useful_workers(probe, cores)
-    useful = _useful_envs(probe, chosen, memory)
+    chosen = workers or useful_workers(cost, cores)
+    useful = _useful_envs(cost, chosen, memory)
     count = num_envs or max(min(useful, at_most or useful), workers or 1, at_least)
-    chosen = workers or max(1, min(chosen, count, _affordable(probe, memory)))
-    serial = serial_rate(probe, count, policy_seconds)
-    process = process_rate(probe, count, chosen, cores, policy_seconds)
-    cost = f"a step takes {_time_text(probe.step_seconds)}"
+    chosen = workers or max(1, min(chosen, count, _affordable(cost, memory)))
+    serial = serial_rate(cost, count, policy_seconds)
+    process = process_rate(cost, count, chosen, cores, policy_seconds)
+    step = f"a step takes {_time_text(cost.step_seconds)}"
     if backend == "auto":
         backend = "process" if process > MARGIN * serial and chosen > 0 else "serial"
     if backend == "serial":
         chosen = 1
-        why = f"{cost}, too short for several workers" if process <= MARGIN * serial else cost
+        why = f"{step}, too short for several workers" if process <= MARGIN * serial else step
     else:
-        why = cost + ("" if probe.cpu_share > 0.5 else f", {1 - probe.cpu_share:.0%} of it waiting")
+        why = step + ("" if cost.cpu_share > 0.5 else f", {1 - cost.cpu_share:.0%} of it waiting")
     expected = serial if backend == "serial" else process
-    memory_text = f", {size_text(probe.memory)} per env" if probe.memory >= MEASURABLE else ""
+    memory_text = f", {size_text(cost.memory)} per env" if cost.memory >= MEASURABLE else ""
     reason = (
         f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores{memory_text}; "
         f"about {expected:,.0f} steps/s"
     )
-    return Choice(backend, count, chosen, reason, probe, useful)
+    return Choice(backend, count, chosen, reason, cost, useful)
 
 
-def useful_workers(probe: Probe, cores: int) -> int:
-    """One per core; more where steps wait, because a waiting worker leaves its core to another."""
-    busy = max(probe.cpu_share, 0.05)
-    return max(1, math.ceil(cores / busy)) if busy < 0.7 else cores
-
-
-def serial_rate(probe: Probe, num_envs: int, policy_seconds: float = 0.0) -> float:
+def serial_rate(cost: Cost, num_envs: int, policy_seconds: float = 0.0) -> float:
     """Expected steps per second of the serial loop."""
-    return num_envs / (num_envs * (probe.step_seconds + ENV_OVERHEAD) + SERIAL_ROUND + policy_seconds)
+    return num_envs / (num_envs * (cost.step_seconds + ENV_OVERHEAD) + SERIAL_ROUND + policy_seconds)
 
 
-def process_rate(probe: Probe, num_envs: int, workers: int, cores: int, policy_seconds: float = 0.0) -> float:
+def process_rate(cost: Cost, num_envs: int, workers: int, cores: int, policy_seconds: float = 0.0) -> float:
     """Expected steps per second of worker processes: limited by the longest share, by the cores' time, and by a policy
     that acts for each half of the envs while the other half steps."""
-    share = math.ceil(num_envs / workers) * (probe.step_seconds + ENV_OVERHEAD)
+    share = math.ceil(num_envs / workers) * (cost.step_seconds + ENV_OVERHEAD)
     policy = 2 * policy_seconds
-    on_cpu = (num_envs * (probe.step_seconds * probe.cpu_share + ENV_OVERHEAD) + policy) / cores
+    on_cpu = (num_envs * (cost.step_seconds * cost.cpu_share + ENV_OVERHEAD) + policy) / cores
     return num_envs / (max(share, on_cpu, policy) + PROCESS_ROUND)
 
 
-def _useful_envs(probe: Probe, workers: int, memory: int) -> int:
+def _useful_envs(cost: Cost, workers: int, memory: int) -> int:
     """Enough envs per worker to make a round long enough, at least two so that groups can overlap. A power of two, as
     two measurements of one env differ by some percent, and should give one number of envs."""
-    per_worker = 2 ** round(math.log2(max(2.0, TARGET_ROUND / (probe.step_seconds + ENV_OVERHEAD))))
+    per_worker = 2 ** round(math.log2(max(2.0, TARGET_ROUND / (cost.step_seconds + ENV_OVERHEAD))))
     count = workers * min(per_worker, MAX_ENVS_PER_WORKER)
-    if probe.memory > 0:
-        count = min(count, int(MEMORY_SHARE * memory / probe.memory))
+    if cost.memory > 0:
+        count = min(count, int(MEMORY_SHARE * memory / cost.memory))
     return max(1, count)
 
 
-def _affordable(probe: Probe, memory: int) -> int:
-    return max(1, int(MEMORY_SHARE * memory / max(1, probe.process_memory)))
+def _affordable(cost: Cost, memory: int) -> int:
+    return max(1, int(MEMORY_SHARE * memory / max(1, cost.process_memory)))
 
 
 def _time_text(seconds: float) -> str:

@@ -8,23 +8,24 @@ from __future__ import annotations
 import copy
 import difflib
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from rookery.engine.wrapping import EnvWrapper, ImageSize, as_wrappers, with_image_size
 from rookery.errors import OptionError, SpaceError, WorldError
 from rookery.gate import allow_given
-from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
-from rookery.kernel.world import KernelWorld
 from rookery.user_code import file_here, load_file, written_in
 
-# The entry points of registered kernel worlds; the second is where earlier versions had it.
-KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", KernelEnv)
+if TYPE_CHECKING:  # what translates worlds is imported where there is one: workers of other envs start without it
+    from rookery.kernel.world import KernelWorld
+
+KERNEL_ENV = "rookery.kernel.kernel_env:KernelEnv"  # the entry point of registered kernel worlds
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ class EnvFactory:
 
     def make(self, index: int) -> gym.Env:
         env = self.makers[index % len(self.makers) if self.endless else index]()
-        if isinstance(env, KernelWorld):
+        if is_kernel_world(env):
+            from rookery.kernel.kernel_env import KernelEnv
+
             env = KernelEnv(env)
         if not isinstance(env, gym.Env):
             hint = " (for a PettingZoo env use rookery.pettingzoo.make_vec)" if hasattr(env, "possible_agents") else ""
@@ -52,6 +55,13 @@ class EnvFactory:
             env = wrapper(env)
         _check_spaces(env)
         return with_image_size(env, self.image_size)
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """Where its envs come from, for what is remembered within a program. Different worlds may share it."""
+        functions = [getattr(maker, "function", maker) for maker in self.makers]
+        names = {f"{f.__module__}.{getattr(f, '__qualname__', type(f).__qualname__)}" for f in functions}
+        return self.name, *sorted(names)
 
     def with_kwargs(self, kwargs: dict[str, Any]) -> EnvFactory:
         """The same with more keyword arguments, for makers that take any."""
@@ -73,7 +83,9 @@ class RegisteredEnv:
     def __call__(self) -> gym.Env:
         spec = copy.deepcopy(self.spec)
         spec.order_enforce = False
-        if spec.entry_point in KERNEL_ENVS:  # a worker may not have registered the world's name
+        if _is_kernel_env(spec):  # a worker may not have registered the world's name
+            from rookery.kernel.kernel_env import registered_world
+
             spec.kwargs["world"] = registered_world(spec.kwargs["world"])
         return gym.make(spec, disable_env_checker=True, **self.kwargs)
 
@@ -128,12 +140,14 @@ def kernel_of(source: EnvFactory, build: bool = False) -> KernelSource | None:
     if several or not source.endless or source.wrappers or isinstance(source.image_size, tuple):  # env by env
         return None
     if isinstance(maker, RegisteredEnv):
-        if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:
+        if not _is_kernel_env(maker.spec) or maker.spec.additional_wrappers:
             return None
         kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
         limit, mode = kwargs.pop("max_episode_steps", maker.spec.max_episode_steps), kwargs.pop("render_mode", None)
         if kwargs.pop("plain", False):  # to be run as plain Python, env by env
             return None
+        from rookery.kernel.kernel_env import find_world, registered_world
+
         world = find_world(registered_world(kwargs.pop("world")), kwargs)
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise OptionError(f"max_episode_steps should be a positive integer, got {limit!r:.60}")
@@ -148,11 +162,24 @@ def kernel_of(source: EnvFactory, build: bool = False) -> KernelSource | None:
         found = world_in(maker.path, maker.attribute)
         return KernelSource(maker()) if _is_kernel_class(found) else None
     made = maker() if build else None
-    return KernelSource(made) if isinstance(made, KernelWorld) else None
+    return KernelSource(made) if made is not None and is_kernel_world(made) else None
+
+
+def is_kernel_world(made: Any) -> bool:
+    return _is_kernel_class(type(made))
 
 
 def _is_kernel_class(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, KernelWorld)
+    """Nothing can be one before their class was imported."""
+    module = sys.modules.get("rookery.kernel.world")
+    return module is not None and isinstance(found, type) and issubclass(found, module.KernelWorld)
+
+
+def _is_kernel_env(spec: gym.envs.registration.EnvSpec) -> bool:
+    """By the entry point, which earlier versions registered as a class."""
+    entry = spec.entry_point
+    name = entry if isinstance(entry, str) else f"{entry.__module__}:{getattr(entry, '__qualname__', '')}"
+    return name == KERNEL_ENV
 
 
 def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> EnvFactory:
@@ -169,7 +196,7 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
             f"got an env instance, {_describe(world)}: many copies are needed, so give its class, "
             "or a function that builds one, such as `lambda: MyEnv()`"
         )
-    if isinstance(world, KernelWorld):
+    if is_kernel_world(world):
         if kwargs:
             raise WorldError(
                 f"env_kwargs {', '.join(kwargs)} were given with a KernelWorld instance; give its class instead"
@@ -205,7 +232,9 @@ def world_in(path: str, attribute: str) -> Callable[..., Any]:
     not every callable that a file imports should be called."""
     found = getattr(load_file(path), attribute, None)
     inner = found.func if isinstance(found, functools.partial) else found
-    is_world = issubclass(inner, (gym.Env, KernelWorld)) if isinstance(inner, type) else written_in(path, inner)
+    is_world = (
+        issubclass(inner, gym.Env) or _is_kernel_class(inner) if isinstance(inner, type) else written_in(path, inner)
+    )
     if not is_world:
         raise WorldError(
             f"{path}:{attribute} is not a world: it should be a class derived from gymnasium.Env or KernelWorld, or a "
@@ -226,7 +255,7 @@ def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
         world_in(path, attribute)
         return EnvFactory((EnvFromFile(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
     spec = _find_spec(world) if isinstance(world, str) else world
-    if "world" in kwargs and spec.entry_point in KERNEL_ENVS:
+    if "world" in kwargs and _is_kernel_env(spec):
         raise WorldError(f"{spec.id}: an option cannot name another world, got world={kwargs['world']!r:.60}")
     return EnvFactory((RegisteredEnv(spec, kwargs),), spec.id, endless=True)
 

@@ -12,8 +12,9 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from rookery.console import say
-from rookery.engine.autotune import Choice, Probe, choose, probe
+from rookery.engine.autotune import Choice, choose, cost_of
 from rookery.engine.batch import check_workers
+from rookery.engine.cost_memory import Cost, likely_workers
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve_given, with_wrappers
 from rookery.engine.machine import usable_cores
@@ -67,14 +68,15 @@ def make_vec(
         world: A Gymnasium id, a class (of an env or a `KernelWorld`), any callable that builds an env (lambdas and
             closures too), `"file.py:MyEnv"`, a list of callables, one per env, or a vector env of Gymnasium, whose envs
             are made again.
-        num_envs: How many envs; None measures a step and chooses. `n_envs` is the same option.
+        num_envs: How many envs; None measures a step, unless that was done before on this machine, and chooses.
+            `n_envs` is the same option.
         backend: "serial", "thread", "process"; for kernel worlds also "kernel" (compiled, on CPU threads) and "cuda"
             (on a GPU, with torch tensors: see `rookery.engine.cuda.CudaEngine`); or "auto": "kernel" for a kernel
             world, else processes where they are faster than the serial loop.
         workers: How many workers (threads, for a kernel world) step the envs; None chooses.
         batch_size: `recv()` returns the first `batch_size` envs to finish: a slow env does not delay the others.
         groups: Divide the envs into groups (`envs.groups`) that are stepped in turns, for overlap with a policy.
-        start_method: "spawn", "forkserver" or "fork"; None chooses. No main guard is needed for any of them.
+        start_method: "forkserver" (the default), "spawn" or "fork". No main guard is needed for any of them.
         autoreset_mode: Gymnasium's NEXT_STEP, SAME_STEP or DISABLED.
         copy: False returns views of the observations, valid until the same envs are stepped again. None is False for
             backend "cuda", and True for the others.
@@ -135,7 +137,9 @@ def make_vec(
         backend = "process"
     at_least = max(settings.batch_size or 1, settings.groups)
     choice = _choose(source, num_envs, workers, backend, start_method, at_least, step_timeout)
-    return _build(source, choice, replace(settings, num_envs=choice.num_envs, workers=choice.workers))
+    likely = workers is None and choice.cost is None
+    settings = replace(settings, num_envs=choice.num_envs, workers=choice.workers, watch_cost=likely)
+    return _build(source, choice, settings)
 
 
 def plan(
@@ -146,7 +150,7 @@ def plan(
     start_method: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
     *,
-    measured: Probe | None = None,
+    measured: Cost | None = None,
     **limits: Any,
 ) -> Choice:
     """What `make_vec` would choose for options that are omitted, measured where needed (unless it was `measured`
@@ -157,7 +161,7 @@ def plan(
 
 def get_recommended_n_envs(world: Any = None) -> int:
     """How many envs to run: by the cores alone, or measured if a world is given."""
-    return usable_cores() if world is None else choose(probe(resolve_given(world))).num_envs
+    return usable_cores() if world is None else choose(cost_of(resolve_given(world))).num_envs
 
 
 def _choose(
@@ -168,7 +172,7 @@ def _choose(
     method: str | None,
     at_least: int = 1,
     step_timeout: float | None = None,
-    measured: Probe | None = None,
+    measured: Cost | None = None,
     **limits: Any,
 ) -> Choice:
     """Choose the options that were omitted, and measure only what they need."""
@@ -176,16 +180,15 @@ def _choose(
         backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)
         return Choice(backend, count, min(workers or usable_cores(), count), "")
     _hint_at_compiled(source.name)
-    if num_envs is not None and backend == "serial":
-        return Choice(backend, num_envs, workers or 1, "")
-    if num_envs is not None and workers is not None and backend != "auto":
-        return Choice(backend, num_envs, workers, "")
+    if num_envs is not None and backend != "auto":  # nothing is asked that must be measured
+        usual = 1 if backend == "serial" else likely_workers(source, num_envs)
+        return Choice(backend, num_envs, workers or usual, "")
     if num_envs is not None and workers is not None and workers > num_envs:
         raise OptionError(f"workers={workers} is more than num_envs={num_envs}; a worker needs at least one env")
     if num_envs == 1 and backend == "auto":
         return Choice("serial", 1, 1, "")
     try:
-        cost = measured or probe(source, method, step_timeout=step_timeout)
+        cost = measured or cost_of(source, method, step_timeout)
     except Exception as error:
         if isinstance(error, StepTimeout) or getattr(error, "env_phase", "") == "step":
             return _unmeasured(error, num_envs, workers, backend, at_least)

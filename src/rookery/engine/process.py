@@ -6,11 +6,13 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rookery.console import say, size_text
 from rookery.engine.async_calls import Finish, timed_out
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
+from rookery.engine.cost_memory import CostWatch
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.loops import fence, watch
@@ -21,7 +23,6 @@ from rookery.engine.step_report import Failed, StepReport
 from rookery.engine.worker_envs import EnvDescription
 from rookery.engine.worker_restarts import POLL_SECONDS, WorkerRestarts
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
-from rookery.engine.workers.child_process import PORTABLE
 from rookery.engine.workers.launcher import new_launcher
 from rookery.engine.workers.worker_handle import (
     OVERSLEPT_SECONDS,
@@ -54,7 +55,8 @@ class ProcessEngine(WorkerRestarts, Engine):
     forkable = False
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
-        launcher = new_launcher(settings.start_method or default_start_method(settings.workers))
+        launcher = new_launcher(settings.start_method)
+        launcher.import_for(source.label)
         self._resources = ProcessResources(launcher)
         self._handles, self._restarting = self._resources.handles, self._resources.restarting
         self._oom_kills = oom_kills()
@@ -68,6 +70,7 @@ class ProcessEngine(WorkerRestarts, Engine):
         self._progress: dict[int, tuple[Any, float]] = {}  # per busy worker: its env and step, and since when
         self._lost_reports: dict[int, StepReport] = {}
         self._first_env_seconds = self._start_seconds = 0.0
+        self._cost_watch: CostWatch | None = None
         self._finalizer = weakref.finalize(self, self._resources.close, settings.close_timeout)
         try:
             super().__init__(source, settings)
@@ -92,6 +95,7 @@ class ProcessEngine(WorkerRestarts, Engine):
         self._start_worker(0)
         description = self._first_response(0, "build", (rows[:1], None, self.settings.own_space))
         self._first_env_seconds = clock() - start
+        self._resources.launcher.import_for(self.source.label, self._first_response(0, "packages", ()))
         return description
 
     def _start_worker(self, number: int) -> WorkerHandle:
@@ -153,6 +157,9 @@ class ProcessEngine(WorkerRestarts, Engine):
         self._attach(range(len(self._handles)), built={0: {rows_of(self.segments, 0)[0]}})
         self._start_seconds = self._first_env_seconds + clock() - start
         self._poll_exits()
+        if self.settings.watch_cost and len(self._handles) < spec.num_envs and len(self.segments) == len(self._handles):
+            cpu_seconds = partial(_cpu_seconds, self._handles)
+            self._cost_watch = CostWatch(self.source, spec.num_envs, len(self._handles), cpu_seconds)
         if self.settings.shared_memory is None and spec.has_objects:
             say(
                 f"{self.source.name} has observations or actions without a fixed size: every step sends them through a "
@@ -257,6 +264,8 @@ class ProcessEngine(WorkerRestarts, Engine):
         now = clock()
         self._last_wait = now - start
         fence()
+        if self._cost_watch is not None and self._cost_watch.is_over(self._last_wait):
+            self._cost_watch = None
         sent = start if some else self._sent.get(segments[0].index, start)
         if self._pinned and self._is_delayed(sent, start, now):
             self._set_affinity()
@@ -433,14 +442,13 @@ class ProcessEngine(WorkerRestarts, Engine):
             raise failures[0].exception()
 
 
+def _cpu_seconds(handles: Sequence[WorkerHandle]) -> float:
+    return sum(process_usage(handle.process.pid)["cpu_seconds"] for handle in handles)
+
+
 def _should_pin(settings: Settings) -> bool:
     """Pin workers where there is one per core: measured +26 % to +50 % on short steps. With fewer workers the kernel
     finds free cores itself, and pinning would make separate runs share the same ones."""
     if not CAN_PIN:
         return False
     return settings.workers == len(allowed_cores()) if settings.pin is None else settings.pin
-
-
-def default_start_method(workers: int) -> str:
-    """Safe with threads and without a guarded main module; many workers are forked from one interpreter."""
-    return "spawn" if PORTABLE or workers <= max(2, len(allowed_cores())) else "forkserver"

@@ -37,6 +37,7 @@ class Settings:
     observation_mode: Any = "same"
     shared_memory: bool | None = None
     device: str | None = None
+    watch_cost: bool = False  # whether the number of workers is a guess
 
     @property
     def spaces_differ(self) -> bool:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rookery.console import size_text
-from rookery.engine.autotune import Probe
+from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.machine import available_memory
 from rookery.errors import OptionError

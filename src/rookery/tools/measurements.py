@@ -17,7 +17,8 @@ import psutil
 from gymnasium.vector.utils import batch_space
 from rich.console import Console
 
-from rookery.engine.autotune import Probe, has_masks, legal_batch, useful_workers
+from rookery.engine.autotune import has_masks, legal_batch
+from rookery.engine.cost_memory import Probe, useful_workers
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.machine import allowed_cores, usable_cores

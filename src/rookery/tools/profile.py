@@ -13,7 +13,8 @@ from rich.text import Text
 
 from rookery import printing
 from rookery.console import meanwhile
-from rookery.engine.autotune import Probe, probe
+from rookery.engine.autotune import probe
+from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import EnvFactory, resolve_given
 from rookery.engine.machine import usable_cores
 from rookery.engine.settings import positive_int

@@ -7,7 +7,8 @@ from typing import Any
 
 from rookery import printing
 from rookery.console import meanwhile
-from rookery.engine.autotune import Choice, Probe, choose, probe
+from rookery.engine.autotune import Choice, choose, probe
+from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import resolve_given
 from rookery.engine.machine import available_memory
 from rookery.tools.measurements import (
@@ -100,7 +101,7 @@ def as_json(result: TuneResult) -> dict[str, Any]:
         "reset_seconds": cost.reset_seconds,
         "cpu_share": cost.cpu_share,
         "memory_per_env": cost.memory,
-        "auto": {key: value for key, value in asdict(result.auto).items() if key not in ("reason", "probe")},
+        "auto": {key: value for key, value in asdict(result.auto).items() if key not in ("reason", "cost")},
         "tried": [asdict(trial) for trial in result.trials],
         "use": {**asdict(result.best), "code": result.code},
         "machine": result.machine,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -11,9 +12,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
@@ -47,11 +49,105 @@ def interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
     """Start Python with `main` of a module in this package and this socket."""
     fd = theirs.fileno()
     code = _BOOT.format(module=module, parent=os.getpid())
-    path = [entry for entry in sys.path if isinstance(entry, str)]  # Python itself ignores others, such as a Path
-    command = [sys.executable, "-c", code, str(fd), json.dumps(path)]
+    command = [sys.executable, "-c", code, str(fd), json.dumps(import_path())]
     return in_lasting_thread(
         lambda: subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
     )
+
+
+def import_path() -> list[str]:
+    """Where this process looks for modules. Python itself ignores entries that are no strings, such as a Path."""
+    return [entry for entry in sys.path if isinstance(entry, str)]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a child process inherits from the program that starts it, for one that a fork server starts instead."""
+
+    folder: str | None
+    variables: dict[str, str]
+    path: list[str]
+    cores: set[int]
+    niceness: int
+    limits: dict[int, tuple[int, int]]
+    output: tuple[int, ...]  # descriptors of its output and errors, which are sent beside this
+
+    @classmethod
+    def now(cls) -> Surroundings:
+        """Those of this process."""
+        import resource  # not on Windows, which has no fork servers
+
+        try:
+            folder = os.getcwd()
+        except OSError:  # it was removed
+            folder = None
+        limits = {number: resource.getrlimit(number) for number in _limit_numbers()}
+        output = tuple(fd for fd in (1, 2) if _is_open(fd))
+        cores, niceness = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+        return cls(folder, cls.environment(), import_path(), cores, niceness, limits, output)
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        return {**{name: text for name, text in os.environ.items() if name != TEST_NAME}, **ONE_THREAD}
+
+    def take_on(self, fds: Sequence[int]) -> None:
+        """Make them those of this process. What it may not do, such as raise a limit, is left."""
+        import resource
+
+        for fd, target in zip(fds, self.output, strict=True):
+            os.dup2(fd, target)
+            os.close(fd)
+        if dict(os.environ) != self.variables:
+            os.environ.clear()
+            os.environ.update(self.variables)
+            time.tzset()
+        sys.path[:] = self.path
+        importlib.invalidate_caches()  # files may be newer than what the server remembers of their folders
+        with suppress(OSError):
+            if self.folder is not None:
+                os.chdir(self.folder)
+        for number, limit in self.limits.items():
+            with suppress(OSError, ValueError):
+                resource.setrlimit(number, limit)
+        with suppress(OSError):
+            os.sched_setaffinity(0, self.cores)
+            os.setpriority(os.PRIO_PROCESS, 0, self.niceness)
+
+
+def unchangeable() -> tuple[str, ...]:
+    """What a process takes from its parent and cannot take on later: its user, its rights, its cgroup, its interpreter,
+    and variables that are read when it starts."""
+    lines = [*_lines("/proc/self/status"), *_lines("/proc/self/cgroup")]
+    early = [f"{name}={text}" for name, text in os.environ.items() if name.startswith(READ_EARLY)]
+    return sys.executable, *[line for line in lines if line.startswith(FIXED) or line[:1].isdigit()], *early
+
+
+TEST_NAME = "PYTEST_CURRENT_TEST"  # pytest changes it with every test, for nobody but those who look at a hung one
+READ_EARLY = ("PYTHON", "LD_", "ROOKERY_P", "MALLOC_", "GLIBC_", "NPY_", "NUMPY_")
+FIXED = ("Umask:", "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path) as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+@once
+def _limit_numbers() -> list[int]:
+    import resource
+
+    return [number for name, number in vars(resource).items() if name.startswith("RLIMIT_")]
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def set_up_child(parent: int) -> None:

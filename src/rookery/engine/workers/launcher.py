@@ -1,8 +1,8 @@
 """Starts worker processes. No method imports the user's script again, so `if __name__ == "__main__"` is not needed.
 
-spawn       a new interpreter per worker; nothing is inherited
-forkserver  one new interpreter with the imports done, forked once per worker: fast for many workers
-fork        a copy of this process: fastest to start, but unsafe when this process runs threads
+forkserver  a copy of an interpreter with the imports done, which serves all engines of this program: 5 ms per worker
+spawn       a new interpreter per worker: slow, but nothing is shared
+fork        a copy of this process: has all that is imported here, but is unsafe when this process runs threads
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from rookery.engine.workers import linux
 from rookery.engine.workers.child_process import PORTABLE, in_lasting_thread, interpreter
-from rookery.engine.workers.forkserver import LOOK_SECONDS, ForkServer, ForkServerLost
+from rookery.engine.workers.forkserver import LOOK_SECONDS, SERVERS, Connection, ForkServerLost
 from rookery.engine.workers.linux import EventfdWakeup, FdChannel, MemfdBlock, PidfdPoll, PidfdProcess, collect, pair
 from rookery.engine.workers.portable import PortableLauncher
 
@@ -68,7 +68,8 @@ class WorkerLauncher:
     def __init__(self, method: str) -> None:
         self.method = method
         self._wakeup = EventfdWakeup()  # set by all workers
-        self._servers: list[ForkServer] = []  # the last one forks new workers
+        self.modules: tuple[str, ...] = ()  # what workers from a fork server should have imported already
+        self._connections: list[Connection] = []  # to fork servers; the last one forks new workers
 
     def start(self) -> Started:
         """A new worker that listens on the channel, and its wake-up."""
@@ -83,6 +84,11 @@ class WorkerLauncher:
                 if not isinstance(error, ForkServerLost) or not tries_left:
                     raise
         raise AssertionError("not reached")
+
+    def import_for(self, world: Any, modules: Sequence[str] = ()) -> None:
+        """Have later workers start with the packages that this world imports: with these, or those that an earlier
+        engine has found."""
+        self.modules = SERVERS.learn_packages(world, modules)
 
     def begin(self) -> WorkerLaunch:
         """Begin to start a worker."""
@@ -100,8 +106,8 @@ class WorkerLauncher:
         return wakeup, self._wakeup
 
     def close(self) -> None:
-        while self._servers:
-            self._servers.pop().close()
+        while self._connections:
+            self._connections.pop().close()
         self._wakeup.close()
 
     def _spawn(self, theirs: socket.socket, _: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
@@ -123,11 +129,17 @@ class WorkerLauncher:
         return _known(PidfdProcess(pid, lambda: collect(pid)))
 
     def _from_server(self, theirs: socket.socket, _: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
-        server = self._server()
+        server = self._connection()
         number = server.request_fork(theirs)
 
         def find_process(until: float) -> PidfdProcess | None:
-            pid = server.forked(number, until)
+            try:
+                pid = server.forked(number, until)
+            except ForkServerLost:
+                if server.server.modules:
+                    SERVERS.refuse_packages(server.server.modules)
+                    self.modules = ()
+                raise
             if pid is None:
                 return None
             try:
@@ -137,15 +149,15 @@ class WorkerLauncher:
 
         return find_process, server.give_up
 
-    def _server(self) -> ForkServer:
-        """A server that responds. One that does not is kept for the workers it has, as they would die with it, and is
-        killed when it has none."""
-        for server in [s for s in self._servers if s.dead or not (s.usable or s.workers)]:
-            self._servers.remove(server)
-            server.close()
-        if not self._servers or not self._servers[-1].usable:
-            self._servers.append(ForkServer())
-        return self._servers[-1]
+    def _connection(self) -> Connection:
+        """To a server that responds. One that does not is kept for the workers it has, as they would die with it."""
+        for old in [c for c in self._connections if c.server.dead or not (c.usable or c.workers)]:
+            self._connections.remove(old)
+            old.close()
+        last = self._connections[-1] if self._connections else None
+        if last is None or not last.usable or last.server.modules != self.modules:
+            self._connections.append(SERVERS.connect(self.modules))
+        return self._connections[-1]
 
 
 def _known(process: PidfdProcess) -> tuple[FindProcess, Callable[[], None]]:
@@ -162,9 +174,9 @@ def _known(process: PidfdProcess) -> tuple[FindProcess, Callable[[], None]]:
 Launcher = WorkerLauncher | PortableLauncher
 
 
-def new_launcher(method: str) -> Launcher:
-    """The one for this system."""
-    return PortableLauncher(method) if PORTABLE else WorkerLauncher(method)
+def new_launcher(method: str | None) -> Launcher:
+    """The one for this system; by default with the method that is safe with threads and quick."""
+    return PortableLauncher(method or "spawn") if PORTABLE else WorkerLauncher(method or "forkserver")
 
 
 def _status(child: subprocess.Popen) -> int | None:

@@ -18,14 +18,14 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rookery import forks
 from rookery.console import say
 from rookery.engine.workers.channel import Channel
-from rookery.engine.workers.child_process import ONE_THREAD, ignore_signals
+from rookery.engine.workers.child_process import ONE_THREAD, ignore_signals, import_path
 from rookery.engine.workers.portable_wakeups import Wakeup, WakeupPoll, close_ends, other_end, wakeup_pair
 from rookery.engine.workers.worker import Worker, run_worker
 
@@ -235,6 +235,9 @@ class PortableLauncher:
             close_ends(ends)
         return process, Channel(ours, process.has_ended), wakeup
 
+    def import_for(self, world: Any, modules: Sequence[str] = ()) -> None:
+        """Nothing: each worker is a new interpreter."""
+
     def begin(self) -> PortableLaunch:
         """Start a worker, without waiting for it."""
         return PortableLaunch(self.start())
@@ -269,8 +272,7 @@ class PortableLauncher:
         finally:
             os.close(read)
         process = PipedProcess(child, life, self._guardian)
-        path = [entry for entry in sys.path if isinstance(entry, str)]  # Python itself ignores others, such as a Path
-        hello = {"path": path, "ends": [_ticket(end, child.pid) for end in theirs]}
+        hello = {"path": import_path(), "ends": [_ticket(end, child.pid) for end in theirs]}
         with contextlib.suppress(OSError):  # it has died: found with the first request
             os.write(life, json.dumps(hello).encode() + b"\n")
         return process

@@ -23,6 +23,7 @@ from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, dum
 from rookery.gate import follow_parent
 
 PARENT_CHECK_SECONDS = 1.0
+SLOW_IMPORTS = 0.2  # CPU seconds
 
 
 def run_worker(worker: Worker) -> None:
@@ -53,6 +54,7 @@ class Worker:
 
     def __init__(self, channel: Channel, parent: int) -> None:
         self._channel, self._parent = channel, parent
+        self._own_modules, self._began = set(sys.modules), time.process_time()
         self._envs: WorkerEnvs | None = None
         self._batch: Batch | None = None
         self._running = self._stepping = True
@@ -154,6 +156,19 @@ class Worker:
         self._do_set_affinity([], cores, spin_seconds)
         self._envs = WorkerEnvs(source, strict, isolate, observation_mode)
         return os.getpid()
+
+    def _do_packages(self, _: list[int]) -> list[str]:
+        """The modules of installed packages that were imported for the first env, in order, if that took long: other
+        workers should have them from the start. The user's own modules are left out."""
+        if time.process_time() - self._began < SLOW_IMPORTS:
+            return []
+        import site
+        import sysconfig
+
+        installed = tuple({*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()})
+        new = {name: module for name, module in list(sys.modules.items()) if name not in self._own_modules}
+        files = {name: getattr(module, "__file__", None) or "" for name, module in new.items()}
+        return [name for name, file in files.items() if file.startswith(installed) and not name.startswith("rookery.")]
 
     def _do_set_affinity(self, _: list[int], cores: Sequence[int], spin_seconds: float) -> None:
         """Which cores to run on, and how long to poll for the next step before sleeping."""

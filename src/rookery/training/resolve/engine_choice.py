@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +12,9 @@ import gymnasium
 
 from rookery.config import RunConfig
 from rookery.console import meanwhile, say
-from rookery.engine.autotune import POLICY_ROUND, Choice, Probe, probe
+from rookery.engine.autotune import POLICY_ROUND, Choice, probe
+from rookery.engine.autotune import measure as measure_env
+from rookery.engine.cost_memory import Measurements, Probe, key_of, recall
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import plan
 from rookery.errors import OptionError, StepTimeout
@@ -23,7 +23,6 @@ from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.recipes import recipe_for
 from rookery.training.resolve.seats import NO_STEP_LIMIT, all_opponents
 from rookery.training.resolve.world_choice import World
-from rookery.user_dirs import cache_folder, read_own, write_own
 from rookery.worlds import known_recipes
 from rookery.worlds.world_spec import Recipe
 
@@ -76,7 +75,10 @@ def measure(config: RunConfig, world: World) -> Probe:
     not measured: its step has a cost of 0."""
     with _waiting(world), explain_option_errors(world):
         try:
-            return probe(world.factory, config.start_method, step_timeout=config.step_timeout)
+            known = recall(world.factory)
+            if known is None:
+                return measure_env(world.factory, config.start_method, config.step_timeout)
+            return Probe(**vars(known), description=probe(world.factory, config.start_method, seconds=0).description)
         except Exception as error:
             if not isinstance(error, StepTimeout) and getattr(error, "env_phase", "") != "step":
                 raise
@@ -147,25 +149,18 @@ def _groups(config: RunConfig, choice: Choice) -> int:
     return config.groups or (2 if overlap else 1)
 
 
-MOST_ENTRIES = 1_000  # kept, the newest
+USEFUL_ENVS = Measurements("useful_envs.json")
 
 
 def recall_useful_envs(world: World, *facts: object) -> int | None:
     """The number that was measured before; None if none was. `facts` are what it depends on beside world and cores."""
-    key = _key(world, facts)
-    count = None if key is None else _read().get(key)
+    count = USEFUL_ENVS.recall(_key(world, facts))
     return count if type(count) is int and count >= 1 else None
 
 
 def remember_useful_envs(world: World, count: int, *facts: object) -> None:
-    """Keep it. If there is no folder to keep it in, the next run measures again."""
-    key, path = _key(world, facts), _path()
-    if key is None or path is None:
-        return
-    known = {name: value for name, value in _read().items() if name != key}
-    newest = dict([*known.items(), (key, count)][-MOST_ENTRIES:])
-    with suppress(OSError):
-        write_own(path, json.dumps(newest, indent=0).encode())
+    """Keep it for the next run."""
+    USEFUL_ENVS.remember(_key(world, facts), count)
 
 
 def _key(world: World, more: tuple[object, ...] = ()) -> str | None:
@@ -179,21 +174,7 @@ def _key(world: World, more: tuple[object, ...] = ()) -> str | None:
         return None
     options = sorted(world.env_kwargs.items())
     facts = (world.source, options, world.wrappers, gymnasium.__version__, usable_cores(), *more)  # on a CPU no more
-    return hashlib.sha256(repr(facts).encode() + content).hexdigest()
-
-
-def _read() -> dict[str, object]:
-    path = _path()
-    try:
-        found = {} if path is None else json.loads(read_own(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _path() -> Path | None:
-    folder = cache_folder("measured")
-    return None if folder is None else folder / "useful_envs.json"
+    return key_of(*facts, content=content)
 
 
 LEARNERS = ("ppo",)  # that take tensors from envs

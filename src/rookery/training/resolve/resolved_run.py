@@ -12,7 +12,8 @@ from rookery.config import RunConfig, with_recipe
 from rookery.config.layers import merge
 from rookery.config.run_size import check_run_size
 from rookery.config.validation import check_phases
-from rookery.engine.autotune import Choice, Probe
+from rookery.engine.autotune import Choice
+from rookery.engine.cost_memory import Probe
 from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.wrapping import USUAL_SIZE, ImageSize, size_of
@@ -131,7 +132,7 @@ def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bo
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space
-    measured_choice = choice if config.backend == "auto" and choice.probe is not None else None
+    measured_choice = choice if config.backend == "auto" and choice.cost is not None else None
     run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs, choice=measured_choice)
     run = _with_training_options(run)
     return run if spaces is None else run.with_spaces(*spaces)

@@ -208,12 +208,12 @@ class BackendReview:
 
     def _looks_slow(self, now: Measured) -> bool:
         """Whether the other backend should be faster, from what a step and the policy take here."""
-        probe = self.choice.probe
-        assert probe is not None
+        cost = self.choice.cost
+        assert cost is not None
         policy = now.policy / now.steps
         if self.choice.backend == "process":
-            return now.seconds / now.steps > 0.9 * (probe.step_seconds + ENV_OVERHEAD + policy)
-        here = replace(probe, step_seconds=max(0.0, now.seconds / now.steps - policy))
+            return now.seconds / now.steps > 0.9 * (cost.step_seconds + ENV_OVERHEAD + policy)
+        here = replace(cost, step_seconds=max(0.0, now.seconds / now.steps - policy))
         envs, workers = self.choice.num_envs, min(self.cores, self.choice.num_envs)
         expected = process_rate(here, envs, workers, self.cores, policy * envs)
         return self.cores > 1 and expected > CLEARLY * now.rate
