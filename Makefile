@@ -68,7 +68,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 .PHONY: dist test-dist docs docs-serve test-docs
 .PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-house bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -207,6 +207,9 @@ bench-portable: $(READY)  ## workers that need nothing of Linux, against those t
 
 bench-house: $(READY)  ## how many lines and files the package has, and how they are laid out
 	$(BIN)/python benchmarks/house.py
+
+bench-start: $(READY)  ## how long commands take from the first to the last moment, beside `import torch` (two minutes)
+	$(BIN)/python benchmarks/start.py
 
 AGAINST ?= main
 bench-cost: $(READY)  ## what the working tree costs in speed against another commit (AGAINST=main), a few minutes

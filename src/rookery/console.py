@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 CLEAR_LINE = "\r\x1b[K"
@@ -17,6 +17,16 @@ _log = logging.getLogger("rookery")
 _silenced: list[bool] = []  # nothing is printed while it holds True
 _shown: list[str] = []  # what `meanwhile` shows on the last line of the terminal
 _writing = threading.RLock()  # held while that line is written or removed
+
+
+class _Watchers(threading.local):
+    """See `compiler_watched`: each thread has its own, as it compiles for itself."""
+
+    def __init__(self) -> None:
+        self.all: list[Callable[[str, float | None], None]] = []
+
+
+_watchers = _Watchers()
 
 
 def printable(text: object) -> str:
@@ -100,6 +110,37 @@ def waiting(what: str) -> Iterator[None]:
         finally:
             over.set()
             thread.join()
+
+
+@contextmanager
+def compiling(what: str) -> Iterator[None]:
+    """Say what is being compiled, for how long, and that this happens once; within `compiler_watched`, tell that."""
+    began = time.monotonic()
+    if _watchers.all:
+        tell_compiler(what)
+        yield
+        tell_compiler(what, time.monotonic() - began)
+        return
+    say(f"compiling {what} (once on this machine; later starts read the compiled code from disk)")
+    with waiting(f"compiling {what}"):
+        yield
+    say(f"compiled {what} in {time.monotonic() - began:.0f} s")
+
+
+@contextmanager
+def compiler_watched(tell: Callable[[str, float | None], None]) -> Iterator[None]:
+    """Within, `tell` is called with the name of what is being compiled; once that is done, with its seconds too."""
+    _watchers.all.append(tell)
+    try:
+        yield
+    finally:
+        _watchers.all.remove(tell)
+
+
+def tell_compiler(what: str, seconds: float | None = None) -> None:
+    """Tell those who watch."""
+    for tell in _watchers.all[-1:]:
+        tell(what, seconds)
 
 
 def _count_seconds(what: str, over: threading.Event) -> None:

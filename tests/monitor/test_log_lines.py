@@ -44,6 +44,13 @@ def test_a_slow_run_gets_a_line_every_thirty_seconds() -> None:
     assert progress_steps([telling.start(), *events]) == [30, 60, 90, 120]
 
 
+def test_compiling_is_told_every_few_seconds() -> None:
+    """Who sees a run for the first time on a machine knows why it takes long."""
+    names = [Event("doing", 0, {"text": f"compiling {k}", "compiling": True}, 1000.0 + k) for k in range(1, 13)]
+    others = [Event("doing", 0, {"text": "evaluating"}, 1020.0)]
+    assert told([telling.start(), *names, *others])[1:] == ["compiling 5", "compiling 10"]
+
+
 def test_a_line_holds_the_figures() -> None:
     (line,) = told([telling.progress(50_000, 1010.0)])
     assert line == "50,000 steps  12,346/s  1 min 20 s left  return 123.4  length 321.5  episodes 812"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -113,6 +115,35 @@ def test_what_numba_keeps_is_in_such_a_folder_too(folder: Path, monkeypatch: pyt
     assert any(folder.rglob("*.nbi"))
     folder.chmod(0o777)
     assert cached_njit()(twice).stats.cache_path is None
+
+
+LEARN = """
+import sys
+from rookery.console import compiler_watched
+from rookery.learners.kernels.cpu.ppo_tasks import write_metrics, PLAN, TERMS
+import numpy as np
+told = []
+with compiler_watched(lambda what, seconds: told.append((what, seconds))):
+    terms, squares, plan = np.ones((3, TERMS)), np.zeros(64), np.zeros(1, PLAN)
+    plan["terms"], plan["squares"], plan["slices"], plan["count"] = terms.ctypes.data, squares.ctypes.data, 3, 6
+    metrics = np.zeros(5)
+    write_metrics(plan.ctypes.data, metrics)
+assert metrics.tolist() == [0.5, -0.5, 0.5, 0.5, 0.0], metrics
+print(sum(seconds is not None for _, seconds in told), "the learner's write_metrics" in [what for what, _ in told])
+print([name for name in ("scipy.linalg", "numba.np.arraymath") if name in sys.modules])
+"""
+
+
+def test_compiled_code_is_told_once_and_read_without_the_compiler(folder: Path) -> None:
+    """The second process tells of nothing, and imports neither SciPy nor what Numba needs to compile."""
+
+    def lines() -> list[str]:
+        done = subprocess.run([sys.executable, "-c", LEARN], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    assert lines()[0] == "1 True"
+    assert lines() == ["0 False", "[]"]
 
 
 # --- two at once ------------------------------------------------------------------------------------------------------

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.console import meanwhile
 from rookery.errors import OptionError, RunError
 from rookery.worlds import registry
 
@@ -155,7 +157,20 @@ def world_name(name: str) -> str:
     return name if known is None else known.source
 
 
-LOADING = "loading torch"  # which takes seconds
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Says that torch is imported, which takes seconds. What is imported stays: looking for garbage in it, again and
+    again, would take a tenth of them."""
+    if "torch" in sys.modules:
+        yield
+        return
+    gc.disable()
+    try:
+        with meanwhile("loading torch"):
+            yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def find_run(options: argparse.Namespace) -> RunDir:

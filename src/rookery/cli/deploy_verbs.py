@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    LOADING,
     best_argument,
     check_positive,
+    loading,
     runs_dir_argument,
     set_argument,
     show,
@@ -21,7 +21,7 @@ from rookery.cli.arguments import (
     trust_argument,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile, say
+from rookery.console import say
 from rookery.errors import OptionError
 from rookery.training import check_installed
 
@@ -111,7 +111,7 @@ def _deploy(options: argparse.Namespace) -> int:
         return _print(options, registry, f"version {version.number} is the champion again")
     if options.name is None:
         return _print(options, registry, "")
-    with meanwhile(LOADING):
+    with loading():
         from rookery.deploy import promotion  # noqa: F401 - loads torch
     return _watch(options, registry) if options.watch else _decide(options, registry)
 
@@ -220,7 +220,7 @@ def add_serve(commands: Commands) -> None:
 def _serve(options: argparse.Namespace) -> int:
     check_positive(options, "max_waiting", "max_body")
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.deploy.serving.server import AgentServer
     server = AgentServer(
         options.name, host=options.host, port=options.port, runs_dir=options.runs_dir, best=options.best,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    LOADING,
     best_argument,
     changes_from,
     check_file,
@@ -16,6 +15,7 @@ from rookery.cli.arguments import (
     check_run_world,
     check_seed,
     find_run_or_shipped,
+    loading,
     print_path,
     run_arguments,
     set_argument,
@@ -25,7 +25,7 @@ from rookery.cli.arguments import (
     trust_argument,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile, say
+from rookery.console import say
 from rookery.errors import OptionError, RookeryError
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -124,7 +124,7 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
     from rookery import printing
 
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.evaluation.evaluate_run import counting, evaluate_run
 
     with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
@@ -173,7 +173,7 @@ def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
 def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dict[str, Any]) -> int:
     check_installed()
 
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.evaluation.evaluate_run import counting, evaluate_games, print_games
 
     games = keywords.pop("episodes")
@@ -241,7 +241,7 @@ def _watch(options: argparse.Namespace) -> int:
     trusted = check_run_world(found, options)
     check_installed()
     say(f"{'showing' if options.live else 'recording'} {options.name if found is None else found.name}")
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.show.watch import watch
 
     with stdout_to_stderr(options.json):

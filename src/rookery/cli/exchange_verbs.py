@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import (
-    LOADING,
     WORLD_HELP,
     best_argument,
     check_file,
@@ -17,6 +16,7 @@ from rookery.cli.arguments import (
     check_seed,
     find_run,
     find_run_or_shipped,
+    loading,
     print_path,
     run_arguments,
     shipped_help,
@@ -25,7 +25,7 @@ from rookery.cli.arguments import (
     trust_argument,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile, say
+from rookery.console import say
 from rookery.errors import OptionError
 from rookery.training import check_installed
 
@@ -84,7 +84,7 @@ def _export(options: argparse.Namespace) -> int:
 def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
     check_installed()
     say(f"exporting {found.name} to ONNX, which takes some seconds")
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.export.onnx_file import export_onnx
 
     trusted = {"trust": True} if options.trust else {}
@@ -101,7 +101,7 @@ def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
 
 def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.export.onnx_file import export_standalone
 
     run = options.name if found is None else str(found.path)
@@ -113,7 +113,7 @@ def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Pat
 
 def _export_sb3(found: RunDir, options: argparse.Namespace) -> Path:
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.export.sb3_file import export_sb3
 
     trusted = {"trust": True} if options.trust else {}
@@ -161,7 +161,7 @@ def _import(options: argparse.Namespace) -> int:
     if holds_agent(folder) and not options.force:
         raise OptionError(f"{folder} holds an agent already; --force replaces it")
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.sb3_models.import_sb3 import import_sb3
 
     found = import_sb3(options.model, options.env, options.vecnormalize)
@@ -205,7 +205,7 @@ def _dataset(options: argparse.Namespace) -> int:
     check_seed(options.seed)
     found = find_run(options)
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.export.minari_dataset import write_dataset
 
     made = write_dataset(
@@ -225,7 +225,7 @@ def _clone(options: argparse.Namespace) -> int:
     if holds_agent(folder) and not options.force:
         raise OptionError(f"{folder} holds an agent already; --force replaces it")
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.export.minari_dataset import clone_dataset
 
     found = clone_dataset(options.dataset, options.epochs, seed=options.seed)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    LOADING,
     changes_from,
     check_file,
     check_run_world,
     config_value,
     find_run,
     finish_run,
+    loading,
     no_panel_argument,
     print_path,
     run_arguments,
@@ -25,7 +25,7 @@ from rookery.cli.arguments import (
     trust_argument,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import confirmed, meanwhile, printable, say, size_text
+from rookery.console import confirmed, printable, say, size_text
 from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.training import check_installed
 
@@ -81,7 +81,7 @@ def _resume(options: argparse.Namespace) -> int:
     from rookery.monitor.plot_process import imported_early
 
     with imported_early(config.monitor.plot):
-        with meanwhile(LOADING):
+        with loading():
             from rookery.training.run.train import resume
 
         with stdout_to_stderr(options.json):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.cli import train_verb
 from rookery.cli.arguments import (
-    LOADING,
     check_cluster_flags,
     config_value,
+    loading,
     no_panel_argument,
     set_argument,
     show,
@@ -22,7 +22,6 @@ from rookery.cli.arguments import (
 )
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
-from rookery.console import meanwhile
 from rookery.errors import OptionError
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -114,7 +113,7 @@ def _search(options: argparse.Namespace) -> int:
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
     check_installed()
-    with meanwhile(LOADING):
+    with loading():
         from rookery.studies.search_screen import print_result
         from rookery.studies.search_study import run_search
     from rookery.console import silent

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    LOADING,
     changes_from,
     check_positive,
     check_run_world,
     check_seed,
     config_value,
     find_run,
+    loading,
     runs_dir_argument,
     set_argument,
     show,
@@ -105,7 +105,7 @@ def _test_run(options: argparse.Namespace) -> tuple[Any, Path]:
     others = [key for key in changes if key != "world_options"]
     if others:
         raise OptionError(f"`{others[0]}` has no effect on a backtest; options of the world have: world_options.*")
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.backtest.backtest import backtest
     with meanwhile("testing the agent"):
         report = backtest(
@@ -125,7 +125,7 @@ def _test_folds(options: argparse.Namespace) -> tuple[Any, Path]:
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
     config = user_config(options.name, options.set, **given)
-    with meanwhile(LOADING):
+    with loading():
         from rookery.training.walk_forward import walk_forward
     keywords = {} if options.embargo is None else {"embargo": options.embargo}
     report = walk_forward(
@@ -184,7 +184,7 @@ def _paper(options: argparse.Namespace) -> int:
     check_positive(options, "bars", "history")
     if not options.status and not options.check and options.data is None:
         raise OptionError("--data is missing: name a file of bars, alpaca, or ccxt:NAME; or give --status or --check")
-    with meanwhile(LOADING):
+    with loading():
         from rookery.deploy.paper.account_files import AccountFolder
         from rookery.deploy.paper.paper import account_path
         from rookery.deploy.paper.traded_agents import open_agents

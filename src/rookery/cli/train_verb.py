@@ -12,17 +12,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    LOADING,
     check_cluster_flags,
     config_value,
     finish_run,
+    loading,
     no_panel_argument,
     set_argument,
     show,
     stdout_to_stderr,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile, say, silent
+from rookery.console import say, silent
 from rookery.errors import OptionError
 from rookery.kernel.gpu_driver import open_context_early
 from rookery.training import check_installed
@@ -262,7 +262,7 @@ def _train_here(config: RunConfig, options: argparse.Namespace, tell_address: Ca
     early = config.start_method != "fork"  # a fork beside a thread that opens a GPU would be asking for trouble
     if early:
         open_context_early(config.device)
-    with meanwhile(LOADING):
+    with loading():
         if early and config.device.startswith("cuda"):
             from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 

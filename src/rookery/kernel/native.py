@@ -27,7 +27,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from rookery.console import say
+from rookery.console import compiling
 from rookery.errors import WorldError
 from rookery.kernel import call_record, code_cache, failed_checks, interrupt
 from rookery.kernel.batch_loop import RESET, STEP, build_loop
@@ -100,9 +100,8 @@ def _forms(env_arrays: EnvArrays) -> list[Form]:
 
 def _compile(world: KernelWorld, env_arrays: EnvArrays, loop: Any, checked: bool) -> tuple[str, bytes]:
     """The name of the entry point, and object code that holds it."""
-    say(f"compiling {world.name} (once on this machine; later starts read the compiled code from disk)")
     slow_line = dry_run(world)
-    with explain_compile_errors(world):
+    with compiling(world.name), explain_compile_errors(world):
         numbers = failed_checks.numbered(world) if checked else {}
         compiler = type("WorldCompiler", (WorldCompiler,), {"numbers": numbers})
         jit = partial(_jit, inlined=own_codes(world), compiler=compiler)

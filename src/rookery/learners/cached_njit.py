@@ -4,10 +4,11 @@ finds there; and memory at an address as an array, since threads that run a plan
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 from numba import types
@@ -17,6 +18,7 @@ from numba.core.runtime import rtsys
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
+from rookery.console import tell_compiler
 from rookery.once import exclusive
 from rookery.user_dirs import cache_folder
 
@@ -52,13 +54,29 @@ def _with_cache(function: Any) -> Any:
 
 
 class _QuickCache(FunctionCache):
-    """Numba's cache, without the import of all that Numba can compile, SciPy among it, before code is read that was
-    compiled long ago: half a second of a run's start. What is compiled imports that later."""
+    """Numba's cache, which tells what is compiled. Before it reads code that was compiled long ago, it does not import
+    all that Numba can compile, SciPy among it: half a second of a run's start. What is compiled imports that later."""
+
+    _begun: ClassVar[list[float]] = []  # when each function was that is being compiled for another
+
+    @property
+    def _title(self) -> str:
+        return f"the learner's {self._py_func.__name__.lstrip('_')}"
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, target_context)
+            found = self._load_overload(signature, target_context)
+        if found is None:
+            self._begun.append(time.monotonic())
+            tell_compiler(self._title)
+        return found
+
+    def save_overload(self, signature: Any, made: Any) -> None:
+        super().save_overload(signature, made)
+        began = self._begun.pop()
+        if not self._begun:
+            tell_compiler(self._title, time.monotonic() - began)
 
 
 @lru_cache

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any, TextIO
 
+from rookery.console import LONG_SECONDS
 from rookery.monitor import run_summary
 from rookery.monitor.events import Event, RunState, Sink, printable_event
 from rookery.monitor.formatting import count, duration, episode_rate, number, percent, rate, score, settings_text
@@ -34,6 +35,9 @@ class LogLines:
             self._last_time, self._last_done = event.time, self._state.done or 0.0
         elif event.kind == "evaluation":
             self._put(_evaluation_line(event))
+        elif event.kind == "doing" and event.values.get("compiling") and self._has_waited(event):
+            self._put(event.values["text"])
+            self._last_time = event.time
         elif event.kind == "note":
             self._put(f"note: {event.values.get('text', '')}")
         elif event.kind == "end":
@@ -41,6 +45,9 @@ class LogLines:
 
     def close(self) -> None:
         """Nothing is buffered, so there is nothing to do."""
+
+    def _has_waited(self, event: Event) -> bool:
+        return event.time - self._last_time >= LONG_SECONDS
 
     def _is_due(self, event: Event) -> bool:
         waited = event.time - self._last_time

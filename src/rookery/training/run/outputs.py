@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from rookery.config import RunConfig
+from rookery.console import LONG_SECONDS, compiler_watched
 from rookery.engine.engine import Engine
 from rookery.errors import FolderLost
 from rookery.learners.learner import Learner, Tree
@@ -41,10 +42,15 @@ class RunOutputs:
     mirror: CheckpointMirror | None
     step: Callable[[], int] = lambda: 0  # the present one of the run
 
+    _compile_began: float | None = None  # until what was compiled is reported
+    _compile_seconds: float = 0.0
+
     # --- events ---------------------------------------------------------------------------------------------------
 
     def event(self, kind: str, step: int | None = None, /, **values: Any) -> None:
         """Report something of the present step, or of an earlier one."""
+        if self._compile_began is not None and kind != "doing":
+            self._report_compiled()
         self.sinks.write(Event(kind, self.step() if step is None else step, values, time.time()))
 
     def note(self, text: str) -> None:
@@ -54,6 +60,21 @@ class RunOutputs:
     def warn(self, text: str) -> None:
         """Report what may be wrong; the run continues."""
         self.event("note", text=text, warning=True)
+
+    def tell_compiling(self, what: str, seconds: float | None) -> None:
+        """Report what is being compiled; with the seconds that it took, once it is."""
+        now = time.monotonic()
+        self._compile_began = now if self._compile_began is None else self._compile_began
+        if seconds is None:
+            so_far = f"{now - self._compile_began:.0f} s so far"
+            self.event("doing", text=f"compiling {what} (once on this machine), {so_far}", compiling=True)
+        else:
+            self._compile_seconds += seconds
+
+    def _report_compiled(self) -> None:
+        self._compile_began, seconds, self._compile_seconds = None, self._compile_seconds, 0.0
+        if seconds >= LONG_SECONDS:
+            self.note(f"compiled in {seconds:.0f} s for this machine; later starts read the compiled code from disk")
 
     def system_figures(self, engine: Engine) -> dict[str, float]:
         """CPU, memory and GPU, at intervals."""
@@ -124,7 +145,7 @@ def open_outputs(folder: RunDir, config: RunConfig, learner: Learner) -> Iterato
         _open_episode_file(folder, config) as episodes,
         open_mirror(config.checkpoints.mirror, folder) as mirror,
     ):
-        yield RunOutputs(
+        outputs = RunOutputs(
             path=folder.path,
             checkpoints=Checkpoints(folder.checkpoints, config.checkpoints.keep, folder.id, own=own),
             sinks=sinks,
@@ -133,6 +154,8 @@ def open_outputs(folder: RunDir, config: RunConfig, learner: Learner) -> Iterato
             system=system_figures(config, learner),
             mirror=mirror,
         )
+        with compiler_watched(outputs.tell_compiling):
+            yield outputs
 
 
 def open_sinks(folder: RunDir, config: RunConfig) -> Sinks:

@@ -339,17 +339,17 @@ def write_metrics(plan_address: int, metrics: np.ndarray) -> None:
     """Divergence, policy loss, value loss, entropy and the gradient's length, in the order of `ppo.METRICS`."""
     plan = plan_at(plan_address)
     terms, count = double_array(plan.terms, (plan.slices, TERMS)), plan.count
-    metrics[0] = _column_sum(terms, DIVERGENCE) / count
-    metrics[1] = -_column_sum(terms, OBJECTIVE) / count
-    metrics[2] = _column_sum(terms, CRITIC) / count
-    metrics[3] = _column_sum(terms, ENTROPY) / count
+    metrics[0] = _total(terms[:, DIVERGENCE]) / count
+    metrics[1] = -_total(terms[:, OBJECTIVE]) / count
+    metrics[2] = _total(terms[:, CRITIC]) / count
+    metrics[3] = _total(terms[:, ENTROPY]) / count
     metrics[4] = _gradient_length(plan)
 
 
 @compiled
-def _column_sum(terms: np.ndarray, column: int) -> float:
-    """By hand: Numba's `sum` needs SciPy, also when the compiled code is read from disk."""
+def _total(values: np.ndarray) -> float:
+    """By hand: Numba's own needs SciPy, also when the compiled code is read from disk."""
     total = 0.0
-    for k in range(len(terms)):
-        total += terms[k, column]
+    for value in values:
+        total += value
     return total
