@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import rookery
 from training import runs
 
 WORLDS = [
@@ -25,3 +26,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for learner, world in WORLDS:
             runs.train(learner, Path(folder), world=world, steps=256)
+    rookery.make_vec("rookery/Hockey-v0", 2, backend="kernel").close()  # for two players

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -88,10 +89,15 @@ def _compiled_instead(value: Any) -> Any:
     return REPLACED.get(value, value) if isinstance(value, (FunctionType, type)) else value
 
 
-def read_names(function: Any) -> list[str]:
+def read_names(function: Any) -> tuple[str, ...]:
     """The global names that a function's code reads."""
-    reads = (step for code in codes(function.__code__) for step in dis.get_instructions(code))
-    return sorted({step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")})
+    return _read_names(function.__code__)
+
+
+@lru_cache(maxsize=10_000)  # every engine asks for hundreds, which takes longer than all else that it does
+def _read_names(code: CodeType) -> tuple[str, ...]:
+    reads = (step for part in codes(code) for step in dis.get_instructions(part))
+    return tuple(sorted({step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}))
 
 
 def closed_over(function: Any) -> dict[str, Any]:
