@@ -99,25 +99,6 @@ def test_help_is_whole_and_its_examples_work(parser):
             assert f"rookery {options.command}" in parser.prog
 
 
-@pytest.mark.parametrize(
-    ("words", "light"),
-    [
-        ("--help", "{'gymnasium', 'pydantic', 'multiprocessing'}"),
-        ("--version", "{'gymnasium', 'pydantic', 'multiprocessing', 'rookery.worlds', 'importlib.metadata'}"),
-        ("train --help", "{'gymnasium'}"),
-    ],
-)
-def test_help_imports_nothing_heavy(words, light):
-    """It loads neither rich nor torch, nor any compiler; the list of commands not even the configuration."""
-    heavy = f"({light} | {{'numpy', 'rich', 'torch', 'numba', 'matplotlib'}})"
-    code = (
-        "import atexit, sys, rookery.cli.main\n"
-        f"atexit.register(lambda: print({heavy} & set(sys.modules)))\n"
-        f"rookery.cli.main.main({words.split()})"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "set()"
-
-
 @pytest.mark.parametrize("command", ["bench", "tune", "profile", "check"])
 def test_unknown_env_is_one_line(command, capsys):
     """An unknown id gives one line with the nearest known ids, and status 2."""
