@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -231,6 +232,16 @@ def test_a_reader_that_leaves_is_no_failure():
         process.stdout.close()
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full disk at hand")
+def test_a_full_disk_is_a_failure(tmp_path):
+    """Also if what is printed waits in a buffer until the command ends."""
+    words = [sys.executable, "-m", "rookery", "runs", "--runs-dir", str(tmp_path)]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=buffered, text=True)
+    assert done.returncode != 0 and "No space left" in done.stderr
 
 
 def test_missing_matplotlib_names_the_extra(monkeypatch, capsys):
