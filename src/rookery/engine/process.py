@@ -95,7 +95,8 @@ class ProcessEngine(WorkerRestarts, Engine):
         self._start_worker(0)
         description = self._first_response(0, "build", (rows[:1], None, self.settings.own_space))
         self._first_env_seconds = clock() - start
-        self._resources.launcher.import_for(self.source.label, self._first_response(0, "packages", ()))
+        modules, seconds = self._first_response(0, "packages", ())
+        self._resources.launcher.learn_packages(self.source.label, modules, seconds * self.settings.workers)
         return description
 
     def _start_worker(self, number: int) -> WorkerHandle:

@@ -34,6 +34,7 @@ START_SECONDS = 60.0  # it first imports everything, on a machine that may be bu
 RESPONSE_SECONDS = 10.0  # later it only forks
 STATUS_SECONDS = 2.0  # for the exit status of a worker, which only an error message needs
 LOOK_SECONDS = 0.5  # how often it is checked meanwhile
+SERVER_SECONDS = 0.5  # CPU time that starting a server takes
 MOST_SERVERS = 3  # one without packages, and two that have some: torch alone is 200 MB
 
 
@@ -122,6 +123,7 @@ class ForkServers:
         self._servers: list[ForkServer] = []  # the last used last
         self._lock = threading.Lock()
         self._packages: dict[Any, tuple[str, ...]] = {}  # what the envs of a world import
+        self._spent: dict[Any, float] = {}  # CPU seconds that workers have spent on importing it
         self._refused: set[tuple[str, ...]] = set()
 
     def connect(self, modules: tuple[str, ...] = ()) -> Connection:
@@ -134,10 +136,13 @@ class ForkServers:
         """The modules that workers for this world should have from the start, as far as that is known."""
         return self._packages.get(world, ())
 
-    def learn_packages(self, world: Any, modules: Sequence[str]) -> tuple[str, ...]:
-        """From now on, workers for this world come from a server with these modules, if such a server can be forked."""
-        if modules and tuple(modules) not in self._refused:
-            self._packages[world] = tuple(modules)
+    def learn_packages(self, world: Any, modules: Sequence[str], seconds: float) -> tuple[str, ...]:
+        """Workers for this world import these modules, which takes them so many CPU seconds. Once they have spent what
+        a server costs, they come from one that has the modules, if such a server can be forked."""
+        self._spent[world] = self._spent.get(world, 0.0) + seconds
+        wanted = next((server.modules for server in self._servers if {*modules} <= {*server.modules}), tuple(modules))
+        if modules and self._spent[world] > SERVER_SECONDS and wanted not in self._refused:
+            self._packages[world] = wanted
         return self.packages_of(world)
 
     def refuse_packages(self, modules: tuple[str, ...]) -> None:

@@ -85,10 +85,15 @@ class WorkerLauncher:
                     raise
         raise AssertionError("not reached")
 
-    def import_for(self, world: Any, modules: Sequence[str] = ()) -> None:
-        """Have later workers start with the packages that this world imports: with these, or those that an earlier
-        engine has found."""
-        self.modules = SERVERS.learn_packages(world, modules)
+    def import_for(self, world: Any) -> None:
+        """Have workers start with the packages of this world, as far as earlier engines have found them."""
+        self.modules = SERVERS.packages_of(world)
+
+    def learn_packages(self, world: Any, modules: Sequence[str], seconds: float) -> None:
+        """Have later workers start with the packages that the first one has imported, if that pays: all of them would
+        spend so many seconds on it."""
+        if not self.modules:
+            self.modules = SERVERS.learn_packages(world, modules, seconds)
 
     def begin(self) -> WorkerLaunch:
         """Begin to start a worker."""

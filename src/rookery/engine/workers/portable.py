@@ -235,8 +235,11 @@ class PortableLauncher:
             close_ends(ends)
         return process, Channel(ours, process.has_ended), wakeup
 
-    def import_for(self, world: Any, modules: Sequence[str] = ()) -> None:
+    def import_for(self, world: Any) -> None:
         """Nothing: each worker is a new interpreter."""
+
+    def learn_packages(self, world: Any, modules: Sequence[str], seconds: float) -> None:
+        """The same."""
 
     def begin(self) -> PortableLaunch:
         """Start a worker, without waiting for it."""

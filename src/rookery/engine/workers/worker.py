@@ -23,7 +23,7 @@ from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, dum
 from rookery.gate import follow_parent
 
 PARENT_CHECK_SECONDS = 1.0
-SLOW_IMPORTS = 0.2  # CPU seconds
+SHORT_IMPORTS = 0.03  # CPU seconds
 
 
 def run_worker(worker: Worker) -> None:
@@ -157,18 +157,21 @@ class Worker:
         self._envs = WorkerEnvs(source, strict, isolate, observation_mode)
         return os.getpid()
 
-    def _do_packages(self, _: list[int]) -> list[str]:
-        """The modules of installed packages that were imported for the first env, in order, if that took long: other
-        workers should have them from the start. The user's own modules are left out."""
-        if time.process_time() - self._began < SLOW_IMPORTS:
-            return []
+    def _do_packages(self, _: list[int]) -> tuple[list[str], float]:
+        """The modules of installed packages that were imported for the first env, in order, and how long that took: if
+        it is long, other workers should have them from the start. The user's own modules are left out."""
+        seconds = time.process_time() - self._began
+        if seconds < SHORT_IMPORTS:
+            return [], seconds
         import site
         import sysconfig
 
         installed = tuple({*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()})
         new = {name: module for name, module in list(sys.modules.items()) if name not in self._own_modules}
         files = {name: getattr(module, "__file__", None) or "" for name, module in new.items()}
-        return [name for name, file in files.items() if file.startswith(installed) and not name.startswith("rookery.")]
+        return [
+            name for name, file in files.items() if file.startswith(installed) and not name.startswith("rookery.")
+        ], seconds
 
     def _do_set_affinity(self, _: list[int], cores: Sequence[int], spin_seconds: float) -> None:
         """Which cores to run on, and how long to poll for the next step before sleeping."""
