@@ -208,7 +208,7 @@ bench-portable: $(READY)  ## workers that need nothing of Linux, against those t
 bench-house: $(READY)  ## how many lines and files the package has, and how they are laid out
 	$(BIN)/python benchmarks/house.py
 
-bench-start: $(READY)  ## how long commands take from the first to the last moment, beside `import torch` (two minutes)
+bench-start: $(READY)  ## how long commands and engines take to start and to end, beside `import torch` and AsyncVectorEnv (three minutes)
 	$(BIN)/python benchmarks/start.py
 
 AGAINST ?= main

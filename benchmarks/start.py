@@ -1,4 +1,4 @@
-"""How long commands take to start and to end: `make bench-start`, or
+"""How long commands and engines take to start and to end: `make bench-start`, or
 
     python benchmarks/start.py [--only NAME ...] [--rounds 5] [--against SRC] [--json FILE]
 
@@ -28,6 +28,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import start_engines
 from engine_rows import Row
 from report import measured, parser_for, report, said
 
@@ -117,12 +118,15 @@ def command_rows(command: Command, options: argparse.Namespace) -> Iterator[Row]
 
 # Groups of rows by name: functions of the options.
 ROWS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
-    name: partial(command_rows, command) for name, command in COMMANDS.items()
+    **{name: partial(command_rows, command) for name, command in COMMANDS.items()},
+    **start_engines.ROWS,
 }
 
 
 def main() -> int:
     parser = parser_for(__doc__, ROWS, rounds=5)
+    parser.add_argument("--gymnasium", type=Path, metavar="CHECKOUT", help="run its tests/vector on rookery's engine")
+    parser.add_argument("--sb3", type=Path, metavar="CHECKOUT", help="run its tests of VecEnvs on rookery's engine")
     parser.add_argument("--against", type=Path, metavar="SRC", help="the src folder of another checkout")
     options = parser.parse_args()
     rows = {name: partial(measure, options) for name, measure in ROWS.items()}
