@@ -177,13 +177,14 @@ class FusedPPO(CompiledAdvantages):
         samples = learner.evaluate_rollout(plan.values(features).reshape(rollout.length, -1))
         plan.set_samples(features, samples, rollout.actions.flatten(0, 1), rollout.masks)
         plan.set_numbers(clip, options.normalise_advantages)
-        metrics, rows = [], len(features)
-        for _ in range(options.epochs):
-            order = torch.randperm(rows, generator=learner.generator)
-            metrics.append(plan.epoch(order, -(-rows // min(learner.minibatches, rows))))
-            if options.target_kl is not None and metrics[-1][0] > options.target_kl:
+        metrics, rows, epochs = [], len(features), options.epochs
+        at_once = epochs if options.target_kl is None else 1  # nothing is decided between epochs
+        for _ in range(0, epochs, at_once):
+            orders = torch.stack([torch.randperm(rows, generator=learner.generator) for _ in range(at_once)])
+            metrics.append(plan.epochs(orders, -(-rows // min(learner.minibatches, rows))))
+            if options.target_kl is not None and metrics[-1][0, 0] > options.target_kl:
                 break
-        return torch.stack(metrics).mean(0)
+        return torch.cat(metrics).mean(0)
 
     @torch.no_grad()
     def gradient_step(self, minibatch: Minibatch, clip: float, normalise: bool = True) -> Tensor:

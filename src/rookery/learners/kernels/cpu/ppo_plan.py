@@ -25,7 +25,7 @@ from rookery.learners.kernels.cpu.ppo_tasks import (
     VALUES,
     entry_points,
     gradient_step,
-    run_epoch,
+    run_epochs,
     write_metrics,
 )
 from rookery.learners.kernels.cpu.product_tiles import LANES, padded, product_addresses
@@ -158,16 +158,17 @@ class PPOPlan:
         self._numbers[0] = clip, options.entropy, options.value_weight, limit, rate, adam.eps, max_norm, steps
         self._set(normalise=int(normalise))
 
-    def epoch(self, order: Tensor, minibatch: int) -> Tensor:
-        """A gradient step on every minibatch of so many rows, in this order; returns the metrics of the last one."""
-        self._set_order(order, minibatch)
-        made = run_epoch(self.team.address, self._entries, self.address, self._metrics)
-        self.learner.adam.steps += made
-        return torch.from_numpy(self._metrics.astype(np.float32))
+    def epochs(self, orders: Tensor, minibatch: int) -> Tensor:
+        """A gradient step on every minibatch of so many rows, in each of the orders [epochs, rows]; returns the metrics
+        of the last one of each epoch."""
+        self._set_order(orders, minibatch)
+        metrics = np.zeros((len(orders), METRICS))
+        self.learner.adam.steps += run_epochs(self.team.address, self._entries, self.address, metrics)
+        return torch.from_numpy(metrics.astype(np.float32))
 
     def gradient(self, order: Tensor) -> Tensor:
         """Only the gradient of one minibatch, of these rows; returns its metrics."""
-        self._set_order(order, len(order))
+        self._set_order(order[None], len(order))
         slices = min(MOST_SLICES, -(-len(order) // BLOCK))
         self._set(begin=0, count=len(order), slices=slices)
         self._run(STATS, 1)
@@ -175,7 +176,7 @@ class PPOPlan:
         write_metrics(self.address, self._metrics)
         return torch.from_numpy(self._metrics.astype(np.float32))
 
-    def _set_order(self, order: Tensor, minibatch: int) -> None:
-        self._keep("order", order)
-        self._keep("moments", np.zeros((-(-len(order) // minibatch), 2)))
+    def _set_order(self, orders: Tensor, minibatch: int) -> None:
+        self._keep("order", orders)
+        self._keep("moments", np.zeros((-(-orders.shape[1] // minibatch), 2)))
         self._set(minibatch=minibatch)
