@@ -68,7 +68,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 .PHONY: dist test-dist docs docs-serve test-docs
 .PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-cost bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -270,6 +270,9 @@ bench-scaling: $(READY)  ## steps/s of stepping and training with 1 to 16 envs, 
 
 bench-search: $(READY)  ## forty small trials with two workers and with one (a few minutes)
 	$(BIN)/python benchmarks/search.py
+
+bench-search-cost: $(READY)  ## how long a search takes against another commit (AGAINST=main), ten minutes
+	$(BIN)/python benchmarks/search.py --against $(AGAINST)
 
 bench-search-quality: $(READY)  ## what a search finds, against rl_zoo3's tuner and random settings (two hours)
 	$(INSTALL_PEERS)
