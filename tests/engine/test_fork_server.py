@@ -127,6 +127,15 @@ def test_workers_share_nothing_that_is_random_or_open():
     assert beside["threads"] == 1
 
 
+def test_the_server_keeps_nothing_of_the_program_in_use():
+    """Neither its folder nor its output, whose reader waits for the end."""
+    told()
+    server = psutil.Process(server_pids()[-1])
+    targets = [os.readlink(f"/proc/{server.pid}/fd/{fd}") for fd in (0, 1, 2)]
+    assert targets == [os.devnull] * 3
+    assert server.cwd() == "/"
+
+
 SLOW_TO_IMPORT = """
 import time
 

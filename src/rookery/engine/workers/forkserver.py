@@ -308,9 +308,20 @@ def main(fd: int, parent: int) -> None:
     modules, _ = control.receive()
     if modules and not _imports_cleanly(modules):
         os._exit(1)
+    _let_go()
     gc.collect()
     gc.freeze()  # a collection in a worker would copy the pages of all objects that it shares with this process
     Serving(control).run()
+
+
+def _let_go() -> None:
+    """Keep no output and no folder of the program in use: who reads the output should see its end when the program
+    closes it. Workers take on those of their own time."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (1, 2):
+        os.dup2(nothing, fd)
+    os.close(nothing)
+    os.chdir("/")
 
 
 def _imports_cleanly(modules: Sequence[str]) -> bool:
