@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cli.main import build_parser, main
+from rookery.cli.main import FIRST, build_parser, main
 from rookery.cli.parser import Parser
 from rookery.errors import BadValue, RestartLimit, WorkerDied
 from rookery.tools import doctor, tune
@@ -89,11 +90,27 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
                 yield from parsers(part)
 
 
+def test_the_first_help_lists_every_command_once_in_a_group(capsys, monkeypatch):
+    """Also those that a world brings, at any width; what it says to type first is understood."""
+    monkeypatch.setenv("COLUMNS", "60")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert max(map(len, text.partition("\n\ntraining:")[2].splitlines())) <= 60
+    names = [words[0] for line in text.splitlines() if (words := line.split()) and re.match(r"  [a-z]", line)]
+    (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert sorted(name for name in names if name != "rookery") == sorted(commands.choices)
+    for line in FIRST.splitlines()[1:-1]:
+        build_parser().parse_args(shlex.split(re.split(r"   +", line.strip())[0])[1:])
+
+
 @pytest.mark.parametrize("parser", [pytest.param(parser, id=parser.prog) for parser in parsers(build_parser())])
 def test_help_is_whole_and_its_examples_work(parser):
     """Every option has its sentence, and the examples are commands that are understood."""
-    assert parser.description and parser.epilog
+    assert parser.description and (parser.epilog or parser.prog == "rookery")
     assert all(action.help for action in parser._actions if action.metavar != "COMMAND")
+    if parser.prog == "rookery":
+        return
     for line in (line.strip().removeprefix("example: ") for line in parser.epilog.splitlines()):
         if line.startswith("rookery "):
             options = build_parser().parse_args(shlex.split(line)[1:])

@@ -8,7 +8,9 @@ import atexit
 import gc
 import os
 import re
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Sequence
 from importlib import import_module
@@ -20,16 +22,61 @@ from rookery.gate import allow_given
 from rookery.version import __version__
 
 GOOD, INTERRUPTED = 0, 130
-COMMANDS = {  # in the order of --help: each is added by `add_COMMAND` of a module of this package
-    "train": "train_verb", "resume": "run_verbs", "runs": "run_verbs", "dashboard": "dashboard_verbs",
-    "compare": "run_verbs", "plot": "run_verbs", "report": "dashboard_verbs", "eval": "eval_verbs",
-    "backtest": "trading_verbs", "watch": "eval_verbs", "export": "exchange_verbs", "import-sb3": "exchange_verbs",
-    "dataset": "exchange_verbs", "clone": "exchange_verbs", "league": "game_verbs", "play": "game_verbs",
-    "search": "search_verbs", "study": "search_verbs", "deploy": "deploy_verbs", "serve": "deploy_verbs",
-    "paper": "trading_verbs", "schedule": "deploy_verbs", "data": "data_verbs", "check": "check_verbs",
-    "doctor": "check_verbs", "selftest": "machine_verbs", "tune": "machine_verbs", "profile": "machine_verbs",
-    "bench": "machine_verbs", "convert": "exchange_verbs",
+# In the order of --help: each command is added by `add_COMMAND` of a module of this package.
+GROUPS = {
+    "training": {"train": "train_verb", "resume": "run_verbs", "clone": "exchange_verbs", "convert": "exchange_verbs"},
+    "runs": {
+        "runs": "run_verbs", "dashboard": "dashboard_verbs", "compare": "run_verbs", "plot": "run_verbs",
+        "report": "dashboard_verbs",
+    },
+    "agents": {
+        "eval": "eval_verbs", "watch": "eval_verbs", "play": "game_verbs", "league": "game_verbs",
+        "export": "exchange_verbs", "import-sb3": "exchange_verbs", "dataset": "exchange_verbs",
+        "serve": "deploy_verbs",
+    },
+    "studies": {"search": "search_verbs", "study": "search_verbs", "deploy": "deploy_verbs"},
+    "worlds": {"check": "check_verbs", "profile": "machine_verbs"},
+    "markets": {
+        "data": "data_verbs", "backtest": "trading_verbs", "paper": "trading_verbs", "schedule": "deploy_verbs",
+    },
+    "this machine": {
+        "doctor": "check_verbs", "selftest": "machine_verbs", "tune": "machine_verbs", "bench": "machine_verbs",
+    },
 }  # fmt: skip
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
+FIRST = """\
+first steps:
+  rookery train CartPole-v1        train an agent
+  rookery watch latest             record how it plays
+  rookery train my_env.py:MyEnv    train on your own env
+  rookery dashboard                see your runs in a browser
+  rookery COMMAND --help           what a command does, with an example
+"""
+
+
+class RookeryParser(Parser):
+    """The parser above all commands. Its help lists them in groups."""
+
+    def format_help(self) -> str:
+        groups = [self.format_usage(), textwrap.fill(self.description or "", _width()) + "\n", FIRST]
+        (commands,) = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        summaries = {action.dest: str(action.help) for action in commands._choices_actions}
+        own = {name: "" for name in summaries if name not in COMMANDS}  # of worlds
+        for title, names in GROUPS.items():
+            members = [*names, *own] if title == "worlds" else [*names]
+            lines = [_entry(name, summaries[name]) for name in members if name in summaries]
+            groups.append("\n".join([f"{title}:", *lines]) + "\n")
+        options = [("-h, --help", "show this help and exit"), ("--version", "show the version and exit")]
+        groups.append("\n".join(["options:", *(_entry(*option) for option in options)]) + "\n")
+        return "\n".join(groups)
+
+
+def _entry(name: str, summary: str) -> str:
+    return textwrap.fill(summary, _width(), initial_indent=f"  {name:<12}", subsequent_indent=" " * 14)
+
+
+def _width() -> int:
+    return max(40, min(100, shutil.get_terminal_size().columns))
 
 
 def run() -> NoReturn:
@@ -78,15 +125,14 @@ def _allow(words: Sequence[str]) -> None:
 def build_parser(command: str = "") -> argparse.ArgumentParser:
     """The parser of the complete command line; if `command` is a command, of that one alone: the others take a third of
     the time until it starts."""
-    parser = Parser(
+    parser = RookeryParser(
         prog="rookery",
         description="Trains reinforcement-learning agents in many environments at once, as fast as the machine allows.",
-        epilog="`rookery train CartPole-v1` is a first run. `rookery COMMAND --help` describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"rookery {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     if command == "--version":
         return parser
-    commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     for name in [command] if command in COMMANDS else COMMANDS:
         module = import_module(f"rookery.cli.{COMMANDS[name]}")
         getattr(module, f"add_{name.replace('-', '_')}")(commands)
