@@ -430,7 +430,7 @@ def test_no_name_of_a_run_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch, cap
     for columns, kept, gone in ((100, "steps/s", "learner"), (40, "last eval", "episodes")):
         monkeypatch.setenv("COLUMNS", str(columns))
         with monkeypatch.context() as patch:
-            patch.setenv("FORCE_COLOR", "1")  # by which rich takes it for a terminal
+            patch.setattr("sys.stdout.isatty", lambda: True)
             assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
         told = capsys.readouterr().out
         assert name in told and kept in told and gone not in told and "…" not in told
