@@ -42,6 +42,14 @@ def nothing_is_remembered(monkeypatch, tmp_path):
     monkeypatch.setattr("rookery.engine.cost_memory.cache_folder", lambda kind: tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def disks_are_not_waited_for(request, monkeypatch):
+    """Thousands of small files are saved for good, and thrown away a moment later. Where a machine is lost or a disk is
+    full, among the faults, they are written as users' are."""
+    if not request.path.match("tests/faults/*"):
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @pytest.fixture
 def all_allowed(monkeypatch):
     """For tests below the functions that users call, which allow what the user names (see rookery/gate.py)."""

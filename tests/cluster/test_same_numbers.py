@@ -44,14 +44,20 @@ def episodes(result: Result) -> list[Any]:
     return [{key: value for key, value in line.items() if "second" not in key and key != "time"} for line in lines]
 
 
+COLLECTORS = ((1, True), (1, False), (2, True), (3, True), (3, False))
+EACH_TWO = {world: (COLLECTORS[k % 5], COLLECTORS[(k + 3) % 5]) for k, world in enumerate(WORLDS)}
+ALL = {world: COLLECTORS for world in WORLDS}
+
+
+@pytest.mark.parametrize("chosen", [EACH_TWO, pytest.param(ALL, marks=pytest.mark.slow)], ids=["two", "all"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_weights_do_not_depend_on_the_number_of_collectors(
-    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: str, chosen: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does anything else that decides how the run goes on, nor the record of its episodes."""
     alone = run(tmp_path, "alone", **WORLDS[world])
     assert alone.episodes > 20
-    for collectors, has_own in ((1, True), (1, False), (2, True), (3, True), (3, False)):
+    for collectors, has_own in chosen[world]:
         use(InProcess(has_own=has_own), monkeypatch)
         shared = run(tmp_path, f"shared{collectors}{has_own}", collectors, **WORLDS[world])
         assert not differences(last_state(alone.path), last_state(shared.path))

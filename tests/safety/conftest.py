@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import rookery
 from rookery.training.storage.run_dir import RunDir
 from training import runs
 
@@ -33,8 +34,12 @@ class Walk(gym.Env):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a small run, to be copied."""
-    return runs.train("ppo", tmp_path_factory.mktemp("trained"), steps=512).path
+    """The folder of a small run, to be copied. It was opened and continued, so that this is compiled."""
+    folder = tmp_path_factory.mktemp("trained")
+    path = runs.train("ppo", folder, steps=512).path
+    rookery.load(path).act([[0.1] * 4], deterministic=True)
+    rookery.resume(Path(shutil.copytree(path, folder / "continued")), steps=576)
+    return path
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import cycle
@@ -22,9 +21,9 @@ from rookery.errors import RookeryError
 from rookery.training.storage import checkpoint_files
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.runs_table import print_table, table
+from safety.quickness import Stopwatch
 from safety.vouching import vouch
 
-SECONDS = 5.0  # that an answer may take, of the CPU
 DEEP: list[Any] = []
 for _ in range(200):
     DEEP = [DEEP]
@@ -63,7 +62,7 @@ def dumped(value: Any) -> bytes:
 
 def answers(what: Callable[[], Any], label: Any) -> list[Any]:
     """What is wrong with the answer to a hostile file: nothing, if it is used or refused in order."""
-    started, said = time.process_time(), io.StringIO()
+    stopwatch, said = Stopwatch(), io.StringIO()
     wrong: list[Any] = []
     try:
         with redirect_stdout(said), redirect_stderr(said):
@@ -74,7 +73,7 @@ def answers(what: Callable[[], Any], label: Any) -> list[Any]:
         wrong.append((label, f"{type(error).__name__}: {error}"))
     if "\x1b[2J" in said.getvalue():
         wrong.append((label, "shown as it is"))
-    if time.process_time() - started > SECONDS:
+    if stopwatch.took_long():
         wrong.append((label, "too slow"))
     return wrong
 

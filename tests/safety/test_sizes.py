@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,26 @@ from rookery.training.players.file_player import find_opponent
 from rookery.training.storage import checkpoint, checkpoint_files
 from rookery.training.storage.checkpoint import LARGEST_AGENT, Checkpoints, load
 from rookery.training.storage.run_dir import RunDir
+from safety import quickness
+from safety.quickness import Stopwatch
 from safety.vouching import vouch
-
-SECONDS = 5.0  # what an answer may take
 
 
 @pytest.fixture(autouse=True)
-def _quick() -> Iterator[None]:
-    started = time.process_time()
+def _quick(trained: Path) -> Iterator[None]:
+    """After a run, so that nothing is imported or compiled for the first time."""
+    stopwatch = Stopwatch()
     yield
-    assert time.process_time() - started < SECONDS
+    assert not stopwatch.took_long()
+
+
+def test_a_slow_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopwatch = Stopwatch()
+    assert not stopwatch.took_long()
+    monkeypatch.setattr(quickness, "TIMES", 1)
+    sum(number * number for number in range(1_000_000))
+    assert stopwatch.took_long()
+    monkeypatch.undo()
 
 
 # --- configurations ---------------------------------------------------------------------------------------------------

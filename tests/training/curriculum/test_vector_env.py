@@ -324,7 +324,7 @@ def run_file(path, num_envs, **keys):
 KINDS = [pytest.param("DDDQN", marks=pytest.mark.slow), "SAC"]  # the first has a world of its own to be compiled
 
 
-@pytest.mark.parametrize("num_envs", [1, 4, 8])
+@pytest.mark.parametrize("num_envs", [1, pytest.param(4, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind, num_envs):
     """A curriculum file of four phases runs through, with a phase after each 8 episodes."""

@@ -56,7 +56,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "how",
     [
-        'backend="serial"',
+        pytest.param('backend="serial"', marks=pytest.mark.slow),  # nothing that the next one does not do
         'backend="process", start_method="spawn"',
         pytest.param('backend="process", start_method="forkserver"', marks=pytest.mark.slow),
         pytest.param('backend="process", start_method="fork"', marks=pytest.mark.slow),
