@@ -24,6 +24,14 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 3 --dist worksteal
 PARTS := test-together test-alone test-plain test-portable-main
+# The linter of the dashboard's JavaScript is a program from npm, installed when it is first used. A machine without npm,
+# or without a network at that moment, checks everything else.
+NPM ?= npm
+BIOME_VERSION := 2.6.7
+BIOME_HOME := $(VENV)/biome-$(BIOME_VERSION)
+BIOME := $(BIOME_HOME)/node_modules/.bin/biome
+INSTALL_BIOME = $(NPM) install --prefix $(BIOME_HOME) --no-save --no-fund --no-audit --fetch-retries 0 \
+	--fetch-timeout 30000 @biomejs/biome@$(BIOME_VERSION) > /dev/null 2>&1
 # What benchmarks compare with. gym-trading-env wants an old ccxt, which our market extra does not take; the benchmark of
 # its env needs neither.
 INSTALL_PEERS := $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' && \
@@ -119,12 +127,15 @@ train-parallel: train  ## the same, shorter: to see that everything works
 
 train-pure-rl: train  ## the same, to the end: rewards are all that an agent here learns from
 
-check: $(READY)  ## linter, types, import rules, warnings of the C compiler
+check: $(READY)  ## linters, types, import rules, warnings of the C compiler
 	$(BIN)/ruff check src tests benchmarks gameboy_game
 	$(BIN)/ruff format --check src tests benchmarks gameboy_game
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_compiled.py warnings
+	@if ! command -v $(NPM) > /dev/null; then echo 'JavaScript not linted: npm is not installed'; \
+	elif [ -x $(BIOME) ] || $(INSTALL_BIOME); then $(BIOME) lint --error-on-warnings; \
+	else echo 'JavaScript not linted: npm could not install biome'; fi
 
 ROMS := src/rookery/worlds/gameboy/roms
 rom:  ## build rookery's own Game Boy game from gameboy_game/ into the file that ships
@@ -178,7 +189,7 @@ dist: $(DOCS_READY)  ## sdist and wheels in dist/: one with the compiled loops, 
 	$(DOCS_BIN)/twine check --strict dist/*
 	$(DOCS_BIN)/check-wheel-contents dist/*.whl
 
-test-dist: dist  ## the README with each wheel, in an empty environment without a compiler (ten minutes)
+test-dist: dist  ## the README and the tour with each wheel, in an empty environment without a compiler (ten minutes)
 	for wheel in dist/*.whl; do $(PYTHON) tests/dist/check_wheel.py $$wheel || exit 1; done
 
 docs: $(DOCS_READY)  ## the documentation as a site in site/, which needs no network

@@ -12,14 +12,14 @@ import pytest
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 ROOT = Path(__file__).parents[2]
 CHOICES = ("ROOKERY_PLAIN", "ROOKERY_PORTABLE")
-PROGRAMS = ("ruff", "mypy", "lint-imports", "python")
+PROGRAMS = ("ruff", "mypy", "lint-imports", "python", "biome")
 STAND_IN = """#!/bin/sh
 echo "ROOKERY_PLAIN=$ROOKERY_PLAIN ROOKERY_PORTABLE=$ROOKERY_PORTABLE $(basename $0) $*" >> {log}
 case "$*" in {failing}) cp {failed} {lastfailed}; exit 1;; esac
 """
 
 
-def run(folder, target, failing="nothing", failed=0):
+def run(folder, target, failing="nothing", failed=0, **more):
     """What a target calls, with programs that do nothing in place of the real ones, how it ends, and what it prints: as
     if so many tests had failed."""
     log, programs, lastfailed = folder / "log", folder / "bin", folder / "lastfailed"
@@ -33,7 +33,9 @@ def run(folder, target, failing="nothing", failed=0):
         (folder / made).touch()
     (folder / "failed").write_text("".join(f'"test.py::test_{k}": true\n' for k in range(failed)))
     lastfailed.write_text("".join(f'"test.py::test_of_long_ago_{k}": true\n' for k in range(9)))
-    variables = [f"VENV={folder}", f"FAILED={lastfailed}", f"FLAKY={folder / 'flaky'}", f"TIMES={folder / 'times'}"]
+    given = {"VENV": folder, "FAILED": lastfailed, "FLAKY": folder / "flaky", "TIMES": folder / "times"}
+    given |= {"NPM": "true", "BIOME": programs / "biome"} | more
+    variables = [f"{name}={value}" for name, value in given.items()]
     quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", *CHOICES)}
     done = subprocess.run(
         ["make", target, *variables], cwd=ROOT, capture_output=True, text=True, check=False, env=quiet
@@ -103,3 +105,18 @@ def test_checks_that_fail_are_a_failure_of_the_whole(tmp_path):
     """They run beside the first tests, which run in any case."""
     status, parts, _ = run(tmp_path, "test", "check?src*")
     assert status != 0 and len(parts) == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "linted"),
+    [({}, True), ({"NPM": "no-such-program"}, False), ({"NPM": "false", "BIOME": "no-such-program"}, False)],
+)
+def test_scripts_are_linted_where_npm_is(tmp_path, more, linted):
+    """A machine without npm, or where npm finds no network, passes all other checks and says what was not checked."""
+    status, _, printed = run(tmp_path, "check", **more)
+    assert status == 0 and ("JavaScript not linted" in printed) != linted
+    assert ("biome lint" in (tmp_path / "log").read_text()) == linted
+
+
+def test_scripts_with_mistakes_fail(tmp_path):
+    assert run(tmp_path, "check", "lint?--error*")[0] != 0

@@ -38,7 +38,7 @@ export function addressState(defaults) {
       Object.assign(state, values);
       const pause = PAUSE_MS - (performance.now() - last);
       if (pause <= 0) write();
-      else timer ||= setTimeout(write, pause);
+      else if (!timer) timer = setTimeout(write, pause);
     },
   };
 }

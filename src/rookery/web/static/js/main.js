@@ -59,9 +59,9 @@ function match(pathname) {
   for (const [pattern, , module] of VIEWS) {
     const names = pattern.split("/").filter(Boolean), params = {};
     if (names.length !== words.length) continue;
-    const fits = names.every((name, i) =>
-      (name.startsWith(":") ? ((params[name.slice(1)] = decodeURIComponent(words[i])), true) : name === words[i]));
-    if (fits) return [module, params];
+    if (!names.every((name, i) => name.startsWith(":") || name === words[i])) continue;
+    names.forEach((name, i) => { if (name.startsWith(":")) params[name.slice(1)] = decodeURIComponent(words[i]); });
+    return [module, params];
   }
   return [null, {}];
 }

@@ -9,7 +9,7 @@ export function menu(title, fill, { left = false } = {}) {
   const sheet = h("div", { class: "sheet", hidden: true, id: `sheet-${++count}` });
   const button = h("button", { type: "button", "aria-expanded": "false", "aria-controls": sheet.id, onclick: toggle },
     title);
-  const element = h("div", { class: left ? "menu left" : "menu", onkeydown: escape }, button, sheet);
+  const element = h("div", { class: left ? "menu left" : "menu", onkeydown: closeByEscape }, button, sheet);
 
   function toggle() { return sheet.hidden ? open() : close(); }
 
@@ -27,7 +27,7 @@ export function menu(title, fill, { left = false } = {}) {
     document.removeEventListener("pointerdown", outside);
   }
 
-  function escape(event) {
+  function closeByEscape(event) {
     if (event.key !== "Escape" || sheet.hidden) return;
     event.stopPropagation();
     close();

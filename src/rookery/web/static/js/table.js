@@ -49,10 +49,10 @@ export function dataTable(container, {
     rowPicks?.update(tr, row);
     const known = stamps.get(tr), first = rowPicks ? 1 : 0;
     columns.forEach((column, i) => {
-      const stamp = column.stamp ? column.stamp(row) : valueOf(column, row);
+      const stamp = column.stamp ? column.stamp(row) : valueIn(column, row);
       if (Object.is(known[i], stamp)) return;
       known[i] = stamp;
-      show(tr.children[first + i], column.cell ? column.cell(row) : valueOf(column, row));
+      show(tr.children[first + i], column.cell ? column.cell(row) : valueIn(column, row));
     });
   }
 
@@ -151,7 +151,7 @@ const isKnown = (value) => value !== null && value !== undefined && value !== ""
 function ordered(rows, column, descending) {
   const known = [], unknown = [];
   for (const row of rows) {
-    const value = valueOf(column, row);
+    const value = valueIn(column, row);
     (isKnown(value) ? known : unknown).push([value, row]);
   }
   const sign = descending ? -1 : 1;
@@ -160,7 +160,7 @@ function ordered(rows, column, descending) {
 }
 
 /** What a column says of a row: by its function, or the row's own entry of that name. */
-const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
+const valueIn = (column, row) => (column.value ? column.value(row) : row[column.key]);
 
 function compare(a, b) {
   if (typeof a === "number" && typeof b === "number") return a - b;

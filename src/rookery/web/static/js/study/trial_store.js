@@ -24,7 +24,10 @@ export function trialStore(path, signal, ask = getPacked) {
     },
     get length() { return store.number.length; },
     /** Places of the trials that finished with a number for every objective. */
-    get comparable() { return (comparable ??= findComparable(store)); },
+    get comparable() {
+      comparable ??= findComparable(store);
+      return comparable;
+    },
     placeOf: (number) => places.get(number),
   };
 
