@@ -1,3 +1,3 @@
-"""The version of this package."""
+"""The version of this package; CITATION.cff and CHANGELOG.md repeat it, and a test compares them."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
