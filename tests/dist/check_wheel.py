@@ -1,4 +1,5 @@
-"""Installs a wheel where there is no compiler, and runs the README there: `python tests/dist/check_wheel.py WHEEL`.
+"""Installs a wheel where there is no compiler, and runs the README and the tour there:
+`python tests/dist/check_wheel.py WHEEL`.
 
 The commands run one after another in an empty folder, as a reader would type them, with fewer steps: all but those that
 `NOT_RUN` names.
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+TEXT = README + (ROOT / "docs" / "tour.md").read_text()
 EXTRAS = "train,gameboy,market,serve,web,sb3"
 UP_SECONDS = 120.0  # until a server says where it is, on a machine that has never imported torch
 STOP_SECONDS = 30.0
@@ -55,6 +58,7 @@ NOT_RUN = {
 FILES = {
     "my_env.py": "from gymnasium.envs.classic_control import CartPoleEnv as MyEnv  # noqa: F401\n",
     "my_agent.py": "import numpy as np\n\nclass Agent:\n    def act(self, obs):\n        return np.zeros(4)\n",
+    "balance.py": re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)[1],
 }
 PREPARE = (  # what a reader of the trading commands has: bars of their own
     "rookery data synth --kind forex --symbols EURUSD --bars 4000 --out bars/EURUSD.parquet",
@@ -63,9 +67,9 @@ PREPARE = (  # what a reader of the trading commands has: bars of their own
 )
 
 
-def commands(readme: str) -> list[str]:
-    """The lines of the README's shell blocks, without comments."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+def commands() -> list[str]:
+    """The lines of the shell blocks of the README and the tour, without comments."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
     return [line for block in blocks for raw in block.splitlines() if (line := re.sub(r"\s+#.*", "", raw).strip())]
 
 
@@ -91,7 +95,7 @@ def clean_venv(folder: Path, wheel: Path) -> dict[str, str]:
 
 
 def reader_folder(folder: Path, site: Path) -> None:
-    """What the README's commands take for granted."""
+    """What the commands take for granted."""
     folder.mkdir()
     shutil.copytree(ROOT / "configs", folder / "configs")
     for name, text in FILES.items():
@@ -182,10 +186,10 @@ def main() -> int:
         reader, tests = folder / "reader", folder / "tests"
         reader_folder(reader, next((folder / "venv" / "lib").glob("python*/site-packages")))
         tests.mkdir()
-        asked = [short for line in commands((ROOT / "README.md").read_text()) if (short := as_run(line))]
+        asked = [short for line in commands() if (short := as_run(line))]
         results = [passes(command, reader, variables) for command in (*PREPARE, *asked)]
         results.append(python_blocks_pass(tests, variables))
-    print(f"{wheel.name}: {sum(results)} of {len(results)} commands of the README passed")
+    print(f"{wheel.name}: {sum(results)} of {len(results)} commands passed")
     return 0 if all(results) else 1
 
 

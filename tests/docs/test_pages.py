@@ -22,7 +22,7 @@ from rookery.config import collect_config
 
 NOT_RUN = 3  # blocks of Python that no test runs
 # Run, and their results compared, in test_readme.py and test_training_page.py.
-TESTED_ELSEWHERE = {"README.md", "docs/training.md", "docs/learners.md"}
+TESTED_ELSEWHERE = {"README.md", "docs/tour.md", "docs/training.md", "docs/learners.md"}
 # The same in less time: shorter measurements, and envs in this process.
 SHORTER = {
     r"seconds=1\.0": "seconds=0.02",
