@@ -71,14 +71,15 @@ def test_what_the_checkpoint_does_not_depend_on_can_change(override, told):
         ("checkpoints.dir=elsewhere", "checkpoints.dir"),
     ],
 )
-def test_the_rest_is_refused_in_one_sentence(override, key):
-    """Which names the key, and what can change."""
+def test_the_rest_is_refused(override, key):
+    """With the key, what can change, and how to begin a new run that has it."""
     with pytest.raises(ConfigError) as error:
         resumed(override)
     assert str(error.value) == (
         f"`{key}` cannot change when a run is resumed; these can: steps, episodes, workers, on_failure, max_restarts, "
         "bad_values, on_out_of_memory, devices, cluster.*, evaluation.*, checkpoints.*, monitor.* (but not "
-        "checkpoints.dir), and options of the learner such as ppo.learning_rate"
+        "checkpoints.dir), and options of the learner such as ppo.learning_rate. `rookery train WORLD --from RUN --set "
+        f"{key}=...` begins a new run with its agent"
     )
 
 

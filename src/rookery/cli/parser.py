@@ -9,6 +9,13 @@ from typing import Any, NoReturn, Self
 from rookery.errors import OptionError
 
 Commands = argparse._SubParsersAction
+# What commands are called elsewhere, where the names are not similar.
+OTHER_NAMES = {
+    "list": "runs", "ls": "runs", "test": "eval", "predict": "eval", "enjoy": "watch", "render": "watch",
+    "record": "watch", "video": "watch", "optimize": "search", "optimise": "search", "sweep": "search", "hpo": "search",
+    "continue": "resume", "learn": "train", "fit": "train", "run": "train", "ui": "dashboard",
+    "benchmark": "bench", "diff": "compare", "info": "doctor", "env": "doctor", "trials": "study", "trade": "paper",
+}  # fmt: skip
 
 
 def add_command(
@@ -70,7 +77,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            near = _did_you_mean(value, action.choices)
+            meant = OTHER_NAMES.get(value.lower())
+            near = f"did you mean {meant}?" if meant in action.choices else _did_you_mean(value, action.choices)
             raise OptionError(f"unknown command {value}; " + (near or f"there are {', '.join(action.choices)}"))
         super()._check_value(action, value)
 
@@ -83,7 +91,18 @@ class Parser(argparse.ArgumentParser):
         if not flags:
             return f"{self.prog} takes no further values, got {' '.join(words)}; {lists}"
         known = [name for action in self._actions for name in action.option_strings]
-        return join_problems([f"unknown flag {flag}; {_did_you_mean(flag, known) or lists}" for flag in flags])
+        return join_problems(
+            [f"unknown flag {flag}; {self._as_setting(flag) or _did_you_mean(flag, known) or lists}" for flag in flags]
+        )
+
+    def _as_setting(self, flag: str) -> str:
+        """How to write a flag that is named like a key of the configuration; "" for others."""
+        if not any(action.dest == "set" for action in self._actions):
+            return ""
+        from rookery.config.fields import key_named
+
+        key = key_named(flag.lstrip("-").replace("-", "_"))
+        return f"write --set {key}=VALUE" if key else ""
 
 
 class _StoreByOneName(argparse._StoreAction):

@@ -304,8 +304,19 @@ def _curves(options: argparse.Namespace, groups: Sequence[RunGroup], axis: str) 
     if any(len(curve.x) for group in curves for curve in group.curves):
         return metric, curves
     if options.metric:
-        raise RunError(f"none of these runs has the metric {metric!r}; metrics.jsonl of a run names what it has")
+        raise RunError(f"none of these runs has the metric {metric!r}; {_metrics_near(metric, groups)}")
     return EPISODE, read(EPISODE)
+
+
+def _metrics_near(metric: str, groups: Sequence[RunGroup]) -> str:
+    """What was probably meant; else all there are."""
+    from rookery.config.fields import closest_names, join_or
+    from rookery.monitor.statistics import history, scalars
+
+    files = [run.metrics for group in groups for run in group.runs if run.metrics.is_file()]
+    names = sorted({name for file in files for event in history(file) for name in scalars(event)})
+    near = closest_names(metric, names)
+    return f"did you mean {join_or(near)}?" if near else f"there are {', '.join(names)}"
 
 
 def _title(groups: Sequence[RunGroup]) -> str:

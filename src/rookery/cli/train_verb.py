@@ -61,8 +61,8 @@ FLAGS: dict[str, list[Flag]] = {
         ("--image-size", "image_size", "N|full|auto"),
     ],
     "the learner": [
-        ("--learner", "learner", ""),
-        ("--learning-rate", "learning_rate", "X"),
+        ("--learner --algo --algorithm", "learner", ""),
+        ("--learning-rate --lr", "learning_rate", "X"),
         ("--from --checkpoint-path", "init_from", "RUN|CHECKPOINT"),
         ("--device", "device", "auto|cpu|cuda|cuda:N|N|mps"),
     ],

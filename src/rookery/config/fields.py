@@ -75,6 +75,17 @@ def nested_model(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
     return None
 
 
+def key_named(name: str) -> str | None:
+    """How `--set` takes a key of this name: names of other libraries as they are, others with their section.
+
+    >>> key_named("num_envs"), key_named("ent_coef"), key_named("clip"), key_named("nothing")
+    ('num_envs', 'ent_coef', 'ppo.clip', None)
+    """
+    if name in OLD_NAMES or name in dict(known_names()):
+        return name
+    return next((key for key in fields() if name in (key, key.rpartition(".")[2])), None)
+
+
 def closest_names(wrong: str, names: Iterable[str]) -> list[str]:
     """The names most similar to a wrong one, if any is similar."""
     return _best(wrong.lower().replace("-", "_"), [(name, name) for name in names], CLOSE)

@@ -187,12 +187,13 @@ def _change_text(key: str, before: RunConfig, after: RunConfig) -> str:
 def _refusal(key: str, learner: str) -> str:
     section = key.rpartition(".")[0]
     start = f"`{key}` cannot change when a run is resumed; "
+    end = f". `rookery train WORLD --from RUN --set {key}=...` begins a new run with its agent"
     if section in option_classes():
-        return f"{start}of {section} these can: {', '.join(sorted(option_classes()[section].adjustable))}"
+        return f"{start}of {section} these can: {', '.join(sorted(option_classes()[section].adjustable))}{end}"
     sections = ", ".join(f"{name}.*" for name in CHANGEABLE_SECTIONS)
     return (
         f"{start}these can: {', '.join(CHANGEABLE)}, {sections} (but not {FIXED}), and options of the learner such as "
-        f"{learner if learner in option_classes() else 'ppo'}.learning_rate"
+        f"{learner if learner in option_classes() else 'ppo'}.learning_rate{end}"
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from itertools import islice
 from pathlib import PurePath
 from typing import Any
@@ -136,7 +138,14 @@ def _plain_overrides(value: Any) -> Any:
     return {key: _plain_value(item, known[key]) if key in known else item for key, item in value.items()}
 
 
+SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kmb])", re.IGNORECASE)
+THOUSANDS = {"k": 10**3, "m": 10**6, "b": 10**9}
+
+
 def _plain_number(value: Any, integer: bool) -> Any:
+    """Also for texts such as 500k or 1.5M where an integer is meant."""
+    if integer and isinstance(value, str) and (short := SHORT_NUMBER.fullmatch(value)):
+        value = float(Fraction(short[1]) * THOUSANDS[short[2].lower()])
     if isinstance(value, (bool, str)):
         return value
     if isinstance(value, numbers.Integral):

@@ -299,6 +299,6 @@ def _near(name: str, names: list[str]) -> str:
     """Names that the user may have meant, for the end of an error message."""
     if not names:
         return ": there are no runs yet"
-    near = difflib.get_close_matches(name, names, 3)
+    near = difflib.get_close_matches(name, ["latest", *names], 3)
     newest = ", ".join(names[: -SHOWN - 1 : -1]) + (", ..." if len(names) > SHOWN else "")
     return (f"; did you mean {' or '.join(near)}? There are" if near else "; there are") + f": {newest}"
