@@ -19,6 +19,7 @@ import socket
 import subprocess
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -305,7 +306,10 @@ def main(fd: int, parent: int) -> None:
     """Serve until the program closes the control channel."""
     set_up_child(parent)
     control = FdChannel(socket.socket(fileno=fd))
-    modules, _ = control.receive()
+    try:
+        modules, _ = control.receive()
+    except ChannelClosed:  # the program was interrupted as it started this process
+        os._exit(0)
     if modules and not _imports_cleanly(modules):
         os._exit(1)
     _let_go()
@@ -404,9 +408,14 @@ class Serving:
         return pid
 
     def _become_worker(self, parent: int, surroundings: Surroundings, fds: list[int]) -> None:
-        """Keep nothing of the server but its modules, not even the state of its random numbers."""
-        for channel in (self._control, *self._channels.values()):
-            channel.close()
-        np.random.seed()  # envs may use it; `random` does so by itself after a fork
-        surroundings.take_on(fds[1:])
-        linux.main(fds[0], parent)
+        """Keep nothing of the server but its modules, not even the state of its random numbers. Never returns."""
+        try:
+            for channel in (self._control, *self._channels.values()):
+                channel.close()
+            np.random.seed()  # envs may use it; `random` does so by itself after a fork
+            surroundings.take_on(fds[1:])
+            linux.main(fds[0], parent)
+        except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on as a second server
+            traceback.print_exc()
+        finally:
+            os._exit(1)
