@@ -37,17 +37,9 @@ def old_objects_are_no_garbage() -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered(monkeypatch, tmp_path):
-    """What another test has measured would change what this one does."""
-    monkeypatch.setattr("rookery.engine.cost_memory.cache_folder", lambda kind: tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def disks_are_not_waited_for(request, monkeypatch):
-    """Thousands of small files are saved for good, and thrown away a moment later. Where a machine is lost or a disk is
-    full, among the faults, they are written as users' are."""
-    if not request.path.match("tests/faults/*"):
-        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+def nothing_is_remembered(request, monkeypatch):
+    """What another test has measured would change what this one does. The folder is made if it is asked for."""
+    monkeypatch.setattr("rookery.engine.cost_memory.cache_folder", lambda kind: request.getfixturevalue("tmp_path"))
 
 
 @pytest.fixture

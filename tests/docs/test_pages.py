@@ -30,8 +30,6 @@ SHORTER = {
     r'8, backend="process", workers=2': '2, backend="serial"',
     r"(make_vec\(.*(?:MyEnv|make_hard|CartPole-v1\", num_envs=8).*?)\)(?=\s*(?:#|$))": r'\1, backend="serial")',
     r"workers=16, ": "",
-    r"steps=(16_384|10_000)": "steps=1_024",
-    r"total_timesteps\": 2_000": 'total_timesteps": 200',
 }
 
 # What a page's code takes for granted.
