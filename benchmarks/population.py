@@ -64,7 +64,9 @@ def one_by_one(configs: list[RunConfig]) -> list[Result]:
 
 
 def weights_of(result: Result) -> torch.Tensor:
-    return torch.cat([weight.detach().cpu().flatten() for weight in result.agent.policy.parameters()])
+    return torch.cat(
+        [weight.detach().cpu().flatten() for weight in rookery.load(result.path, best=False).policy.parameters()]
+    )
 
 
 def curve_of(result: Result) -> list[tuple[Any, Any]]:

@@ -70,6 +70,11 @@ def silent(wanted: bool = True) -> Iterator[None]:
         _silenced.pop()
 
 
+def is_silent() -> bool:
+    """Whether `say` prints nothing at present."""
+    return any(_silenced)
+
+
 def confirmed(question: str) -> bool | None:
     """The answer of a person at the terminal to a yes-or-no question; None without a terminal."""
     if not sys.stdin.isatty() or not sys.stderr.isatty():

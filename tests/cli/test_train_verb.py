@@ -280,15 +280,17 @@ def test_watch_and_export(calls, runs, capsys):
     """Both say where the file is."""
     place = (str(runs / "done"), str(runs))
     assert main(["watch", "done", "--runs-dir", str(runs), "--out", "a.gif", "--fps", "20"]) == 0
-    expected = {"episodes": None, "out": "a.gif", "live": False, "fps": 20, "best": False, "seed": None}
+    expected = {"episodes": None, "out": "a.gif", "live": False, "fps": 20, "best": None, "seed": None}
     assert calls.pop() == (place, {**expected, "opponent": None, "grid": False})
     assert capsys.readouterr().out.endswith("x.mp4\n")
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx"]) == 0
-    assert calls.pop() == (place, {"out": None, "best": False})
+    assert calls.pop() == (place, {"out": None, "best": True})
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx", "a.onnx", "--best", "--json"]) == 0
     assert calls.pop() == (place, {"out": "a.onnx", "best": True})
-    assert main(["export", "done", "--runs-dir", str(runs), "--standalone", "--best"]) == 0
-    assert calls.pop() == (place, {"out": None, "best": True})
+    assert main(["export", "done", "--runs-dir", str(runs), "--standalone", "--last"]) == 0
+    assert calls.pop() == (place, {"out": None, "best": False})
+    assert main(["watch", "done", "--runs-dir", str(runs), "--last"]) == 0
+    assert calls.pop()[1]["best"] is False
 
 
 def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
@@ -298,7 +300,7 @@ def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
     args, wishes = calls.pop()
     assert args == place and wishes["opponent"] == "weak"
     assert main(["export", "hockey", "--runs-dir", str(runs), "--standalone", "a.py"]) == 0
-    assert calls.pop() == (place, {"out": "a.py", "best": False})
+    assert calls.pop() == (place, {"out": "a.py", "best": True})
     (runs / "done").rename(runs / "hockey")
     assert main(["export", "hockey", "--runs-dir", str(runs), "--standalone", "a.py"]) == 0
     assert calls.pop()[0] == (str(runs / "hockey"), str(runs))

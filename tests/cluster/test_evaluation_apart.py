@@ -96,7 +96,7 @@ def test_the_run_goes_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = evaluations(result.path)
     assert [each["step"] for each in found] == [first, 7 * 16 * UPDATES] and found[0]["eval/best"]
     kept = Checkpoints(result.path / "checkpoints")
-    best = load(kept.best())  # type: ignore[arg-type]
+    best = load(kept.best()[0].path)  # type: ignore[index]
     expected = max(found, key=lambda each: each["eval/return"]) if found[1]["eval/best"] else found[0]
     assert best["loop"]["steps"] == expected["step"]
 

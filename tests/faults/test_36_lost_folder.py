@@ -103,7 +103,7 @@ def test_a_rescued_run_continues_as_if_nothing_had_happened(tmp_path: Path) -> N
     undisturbed = rookery.train("CartPole-v1", runs_dir=str(tmp_path / "others"), **OPTIONS)
     run = rescued_run(train_with(shutil.rmtree, tmp_path))
     resumed = rookery.resume(run.path, tmp_path, callbacks=[Meddler(rename, at=10**9)])
-    states = [result.agent.policy.state_dict() for result in (undisturbed, resumed)]
+    states = [rookery.load(result.path, best=False).policy.state_dict() for result in (undisturbed, resumed)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 

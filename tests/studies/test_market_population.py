@@ -32,6 +32,6 @@ def test_six_folds_of_a_market_train_side_by_side_as_they_do_alone(tmp_path: Pat
     together = train_population(configs, names=[part.run_name for part in parts])
     for one, member in list(zip(configs, together, strict=True))[::2]:
         alone = rookery.train(one.model_copy(update={"runs_dir": str(tmp_path / "alone")}))
-        pairs = zip(member.agent.policy.parameters(), alone.agent.policy.parameters(), strict=True)
+        pairs = zip(*(rookery.load(run.path, best=False).policy.parameters() for run in (member, alone)), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs)
         assert member.evaluation == alone.evaluation

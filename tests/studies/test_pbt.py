@@ -39,7 +39,10 @@ def population(folder: Path, **changes: Any) -> RunConfig:
 
 
 def weights(results: list[Result]) -> list[torch.Tensor]:
-    return [torch.cat([w.detach().flatten() for w in one.agent.policy.parameters()]) for one in results]
+    return [
+        torch.cat([w.detach().flatten() for w in rookery.load(one.path, best=False).policy.parameters()])
+        for one in results
+    ]
 
 
 def without_times(folder: Path) -> list[dict[str, Any]]:

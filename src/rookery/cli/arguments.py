@@ -48,8 +48,13 @@ def runs_dir_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="the folder that holds the runs (runs)")
 
 
-def best_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--best", action="store_true", help="use the best checkpoint instead of the latest")
+def last_argument(parser: argparse.ArgumentParser, default: bool | None = True) -> None:
+    """`best` is False with `--last`. `--best` is what these verbs do anyway, and was not in earlier versions."""
+    parser.add_argument(
+        "--last", dest="best", action="store_false", default=default,
+        help="take the last agent instead of the best by evaluation",
+    )  # fmt: skip
+    parser.add_argument("--best", action="store_true", default=default, help=argparse.SUPPRESS)
 
 
 def trust_argument(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    best_argument,
     check_positive,
+    last_argument,
     loading,
     runs_dir_argument,
     set_argument,
@@ -80,6 +80,7 @@ def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", choices=("best", "latest"), help="which agent of the run (the one that the study compared)"
     )
+    parser.add_argument("--last", dest="checkpoint", action="store_const", const="latest", help=argparse.SUPPRESS)
     parser.add_argument("--first", action="store_true", help="take the first champion without a comparison")
     parser.add_argument("--again", action="store_true", help="compare a candidate anew that was decided about before")
     parser.add_argument(
@@ -213,7 +214,7 @@ def add_serve(commands: Commands) -> None:
     parser.add_argument(
         "--max-body", type=int, default=16, metavar="MB", help="the largest body of a request, in MB (16)"
     )
-    best_argument(parser)
+    last_argument(parser)
     trust_argument(parser)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
-    best_argument,
     changes_from,
     check_file,
     check_positive,
     check_run_world,
     check_seed,
     find_run_or_shipped,
+    last_argument,
     loading,
     print_path,
     run_arguments,
@@ -44,7 +44,7 @@ def add_eval(commands: Commands) -> None:
         commands, "eval", _eval, "evaluate a trained agent",
         "Plays complete episodes, each with a seed of its own, so that returns can be compared between runs. "
         "With --opponent it plays games, and changes sides after each one.",
-        "rookery eval latest --opponent strong --games 1000 --best",
+        "rookery eval latest --opponent strong --games 1000",
     )  # fmt: skip
     run_arguments(parser, f"; {shipped_help()}; or my_agent.py:Agent")
     parser.add_argument(
@@ -68,7 +68,7 @@ def add_eval(commands: Commands) -> None:
         "world, an option of the world such as world_options.opponent=strong, or one of "
         f"{', '.join(f'evaluation.{name}' for name in SETTABLE)}",
     )
-    best_argument(parser)
+    last_argument(parser)
     trust_argument(parser)
 
 
@@ -224,7 +224,7 @@ def add_watch(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--fps", type=int, metavar="N", help="frames per second (as the world declares)")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the env (as in the run's evaluations)")
-    best_argument(parser)
+    last_argument(parser, default=None)  # the best, or the newest of a run that is still training
     trust_argument(parser)
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import (
     WORLD_HELP,
-    best_argument,
     check_file,
     check_positive,
     check_seed,
     find_run,
     find_run_or_shipped,
+    last_argument,
     loading,
     print_path,
     run_arguments,
@@ -60,7 +60,7 @@ def add_export(commands: Commands) -> None:
         help="write an agent card in Markdown, as Hugging Face shows it (README.md in the run's folder)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    best_argument(parser)
+    last_argument(parser)
     trust_argument(parser)
 
 
@@ -182,7 +182,7 @@ def add_dataset(commands: Commands) -> None:
     parser.add_argument("dataset", metavar="DATASET", help="its name in Minari, such as cartpole/ppo-v0")
     parser.add_argument("--episodes", type=int, default=100, help="how many episodes (100)")
     parser.add_argument("--seed", type=int, help="of the first episode (as in the run's evaluations)")
-    best_argument(parser)
+    last_argument(parser)
     trust_argument(parser)
 
 

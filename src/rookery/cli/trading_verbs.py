@@ -54,6 +54,7 @@ def add_backtest(commands: Commands) -> None:
     parser.add_argument("--data", metavar="PATH", help="other bars: a file or a folder (those of the run)")
     parser.add_argument("--costs", metavar="NAME", help="other costs, by the name of a preset (those of the run)")
     parser.add_argument("--checkpoint", choices=("best", "latest"), help="which checkpoint of the run (best)")
+    parser.add_argument("--last", dest="checkpoint", action="store_const", const="latest", help=argparse.SUPPRESS)
     parser.add_argument("--out", metavar="DIR", help="the folder for the report (report/ in the run's folder)")
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the deterministic ones")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampled actions and intervals (0)")

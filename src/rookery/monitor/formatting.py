@@ -12,6 +12,7 @@ PARTS = ("env", "policy", "learner", "gpu", "waiting", "evaluation", "other")  #
 UNKNOWN = "-"
 SIZES = ("B", "kB", "MB", "GB", "TB")
 LEARNER = ("policy", "learner", "gpu", "evaluation")  # parts of the time in which the learner's process works
+NOT_BETTER = "not better by more than noise"  # a last evaluation above the best: see `is_better`
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 

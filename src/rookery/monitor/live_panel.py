@@ -300,7 +300,9 @@ def _evaluation(state: RunState) -> list[Text]:
     if best is latest:
         line.append("   the best so far", "green")
     elif best is not None:
-        line.append("   best ", "dim").append(number(best.values.get("eval/return")))
+        value = best.values.get("eval/return")
+        is_lower = value is not None and value < latest.values.get("eval/return", value)
+        line.append("   within noise of the best, " if is_lower else "   best ", "dim").append(number(value))
         line.append(f" at {count(best.step)}", "dim")
     return [line]
 

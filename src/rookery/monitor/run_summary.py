@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from rookery.monitor.formatting import count, duration, number, rate, score
+from rookery.monitor.formatting import NOT_BETTER, count, duration, number, rate, score
 
 MOMENT = 1.0  # seconds
 
@@ -28,7 +28,8 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("average reward, last 100", "return_last_100", number),
         *((f"{key.removesuffix('_last_10').replace('_', ' ')}, last 10", key, number) for key in outcomes),
         ("last evaluation", "eval/return", lambda value: score(values)),
-        ("best evaluation", "eval/best_return", number),
+        ("best evaluation", "eval/best_return", lambda value: _best(values)),
+        ("warning", "eval/last_is_worse", lambda value: _worse(values)),
         ("envs used", "num_envs", count),
         ("restarts after failures", "restarts", count),
         ("steps/s in training", "steps_per_second", rate),
@@ -39,6 +40,29 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("video", "video", str),
     ]
     return [(name, text(values[key])) for name, key, text in shown if values.get(key) is not None]
+
+
+def _best(values: Mapping[str, Any]) -> str:
+    """The best evaluation, its step, and why it may be below the last one.
+
+    >>> _best({"eval/best_return": -77.4, "eval/best_step": 40960, "eval/return": -75.7})
+    '-77.4 at 40,960; the last is not better by more than noise'
+    """
+    best, step, last = (values.get(f"eval/{name}") for name in ("best_return", "best_step", "return"))
+    text = number(best) if step is None else f"{number(best)} at {count(step)}"
+    return f"{text}; the last is {NOT_BETTER}" if best is not None and last is not None and last > best else text
+
+
+def _worse(values: Mapping[str, Any]) -> str:
+    """
+    >>> _worse({"eval/best_return": 94.1, "eval/return": -59.3}).partition(":")[0]
+    'the last evaluation is worse than the best (-59.3 against 94.1)'
+    """
+    last, best = number(values["eval/return"]), number(values["eval/best_return"])
+    return (
+        f"the last evaluation is worse than the best ({last} against {best}): eval, watch, export and result.agent "
+        "take the best"
+    )
 
 
 def _time(values: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.config import RunConfig, user_config
-from rookery.console import say
+from rookery.console import say, silent
 from rookery.data.splits import Split
 from rookery.data.splits import walk_forward as walk_forward_splits
 from rookery.errors import OptionError
@@ -62,7 +62,8 @@ def walk_forward(
     for number, split in enumerate(splits, 1):
         progress(f"fold {number} of {folds}: train on {_bars(split.train)} bars, test on the {_bars(split.test)} after")
         run = train(_fold_config(config, split, number, embargo))
-        trained = open_run(run.path, config.runs_dir, best=True, trust=True)
+        with silent():
+            trained = open_run(run.path, config.runs_dir, trust=True)
         tested = world_to_test(trained.config, {"split": split.test.tolist()})
         found, facts = record_windows(tested, trained.agent, deterministic=deterministic, seed=seed)
         records += [replace(record, fold=number) for record in found]

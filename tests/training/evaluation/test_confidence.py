@@ -138,7 +138,7 @@ def test_a_run_whose_returns_are_noise_keeps_its_best(tmp_path: Path) -> None:
     assert [line["eval/best"] for line in lines] == [True] + [False] * (len(lines) - 1)
     assert {line["eval/episodes"] for line in lines} == {10}  # further ones would be many beside 64 steps
     assert all(line["eval/return_low"] < line["eval/return"] < line["eval/return_high"] for line in lines)
-    assert Checkpoints(result.path / "checkpoints").best().name == f"step-{lines[0]['step']:012d}"
+    assert Checkpoints(result.path / "checkpoints").best()[0].path.name == f"step-{lines[0]['step']:012d}"
     summary = json.loads((result.path / "summary.json").read_text())
     assert summary["eval/return_low"] == lines[-1]["eval/return_low"]
     again = rookery.resume(result.path, steps=640)

@@ -29,11 +29,18 @@ def test_what_is_on_it(run):
     text = card_text(run)
     matter = yaml.safe_load(text.split("---")[1])
     (result,) = matter["model-index"][0]["results"]
-    assert result["metrics"][0]["value"] == "20.00 +/- 1.00"
+    assert result["metrics"][0]["value"] == "31.25 +/- 2.50"  # of the agent that is loaded
     assert matter["tags"][:2] == ["CartPole-v1", "ppo"]
     assert "| last | 200 | 8 | 20.00 ± 1.00 |" in text and "| best | 100 | 8 | 31.25 ± 2.50 |" in text
     settings = json.loads(text.split("```json\n")[1].split("```")[0])
     assert settings["ppo"]["gamma"] == run.read_config()["ppo"]["gamma"]
+
+
+def test_the_best_is_the_evaluation_that_chose_the_checkpoint(run):
+    """A later one with a higher mean, but not by more than noise, chose nothing."""
+    lines = [EVALUATIONS[1] | {"eval/best": True}, EVALUATIONS[0] | {"step": 300, "eval/best": False}]
+    run.evaluations.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "| best | 200 | 8 | 20.00 ± 1.00 |" in card_text(run)
 
 
 def test_a_run_that_was_not_evaluated(tmp_path):

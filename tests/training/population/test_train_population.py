@@ -45,7 +45,9 @@ def trials(folder: Path, **changes: Any) -> list[RunConfig]:
 
 
 def weights(result: Result) -> torch.Tensor:
-    return torch.cat([weight.detach().flatten() for weight in result.agent.policy.parameters()])
+    return torch.cat(
+        [weight.detach().flatten() for weight in rookery.load(result.path, best=False).policy.parameters()]
+    )
 
 
 def lines(result: Result, file: str) -> list[dict[str, Any]]:

@@ -50,10 +50,10 @@ def test_an_encoder_of_ones_own(tmp_path: Path, learner: str) -> None:
     result = train(tmp_path, learner, section={"network": own_code.Features})
     config = json.loads((result.path / "config.json").read_text())
     assert config[learner]["network"] == f"{CODE.resolve()}:Features"
-    first = {name: value.clone() for name, value in result.agent.policy.state_dict().items()}
+    first = rookery.load(result.path, best=False).policy.state_dict()
     assert "encoder.net.layers.0.weight" in first
     again = rookery.resume(result.path, steps=256)
-    learned = again.agent.policy.state_dict()["encoder.net.layers.0.weight"]
+    learned = rookery.load(result.path, best=False).policy.state_dict()["encoder.net.layers.0.weight"]
     assert not np.allclose(learned, first["encoder.net.layers.0.weight"])
     observations = np.zeros((2, *again.agent.observation_space.shape), np.float32)
     loaded = rookery.load(result.path, trust=True).act(observations, deterministic=True)

@@ -214,7 +214,7 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path):
     for step, score in [(100, 1.0), (200, 5.0), (300, float("nan")), (400, 5.0), (500, None), (600, -2.0)]:
         assert kept.save(step, {"step": step}, score=score) == kept.latest()
     assert kept.steps() == [200, 500, 600]
-    assert kept.best().name == "step-000000000200"
+    assert kept.best()[0].path.name == "step-000000000200"
     assert kept.load_best() == (200, {"step": 200})
     assert kept.load_latest() == (600, {"step": 600})
     assert kept.load_latest(only=["step"]) == (600, {"step": 600})
@@ -241,7 +241,7 @@ def test_a_score_may_come_later(tmp_path):
         kept.save(step, {"x": step})
     assert kept.steps() == [1, 2, 4]
     kept.held = None
-    assert kept.set_score(2, 5.0) == kept.best() and kept.load_best() == (2, {"x": 2})
+    assert kept.set_score(2, 5.0) == kept.best()[0].path and kept.load_best() == (2, {"x": 2})
     assert kept.set_score(3, 9.0) is None
     kept.save(5, {"x": 5})
     assert sorted(os.listdir(tmp_path)) == ["step-000000000002", "step-000000000005"]

@@ -91,7 +91,7 @@ class VersionSource:
     name: str
     runs_dir: Path
     registry: Registry | None  # whose champion is served
-    best: bool = False
+    best: bool = True
     device: str = "cpu"
     trust: bool = False
 
@@ -114,7 +114,7 @@ class VersionSource:
 
 
 def find_source(
-    what: str | Path, runs_dir: str | Path = "runs", *, best: bool = False, device: str = "cpu", trust: bool = False
+    what: str | Path, runs_dir: str | Path = "runs", *, best: bool = True, device: str = "cpu", trust: bool = False
 ) -> VersionSource:
     """The source of a name: the folder of a registry, `registry:DIR`, a run, or the folder of a saved agent."""
     _check_device(device)

@@ -28,7 +28,7 @@ class AgentServer(HttpServer):
         host: str = "127.0.0.1",
         port: int = 8000,
         runs_dir: str | Path = "runs",
-        best: bool = False,
+        best: bool = True,
         device: str = "cpu",
         trust: bool = False,
         token: str | None = None,

@@ -17,6 +17,7 @@ import numpy as np
 
 from rookery.config import RunConfig
 from rookery.config.sections import SearchOptions
+from rookery.console import silent
 from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
 from rookery.files import replace_file
@@ -185,7 +186,8 @@ def _too_few(rows: int, groups: int, embargo: int, why: str) -> OptionError:
 def played(run: RunDir, split: Any, changes: Mapping[str, Any] | None = None) -> tuple[JoinedAccount, MarketFacts]:
     """The account of a run's best checkpoint on the bars of a split, and the facts about these bars. `changes` are
     other options of the world, such as its data; None is the world's default."""
-    trained = open_run(run.path, run.path.parent, best=True, trust=True)
+    with silent():
+        trained = open_run(run.path, run.path.parent, trust=True)
     options = {**with_own_names(trained.config.world_options), **(changes or {})}
     kept = {name: value for name, value in options.items() if value is not None}
     world = world_to_test(trained.config.model_copy(update={"world_options": kept}), {"split": split})

@@ -44,7 +44,7 @@ def evaluate_run(
     runs_dir: str | Path = "runs",
     episodes: int = 100,
     seed: int | None = None,
-    best: bool = False,
+    best: bool = True,
     deterministic: bool | None = None,
     world: str | None = None,
     world_options: Mapping[str, Any] | None = None,
@@ -58,7 +58,7 @@ def evaluate_run(
         run: Its name in `runs_dir`, its path, or "latest".
         episodes: How many to play.
         seed: Of the env; if omitted, that of the run's own evaluations, so that results compare.
-        best: Take the best checkpoint, not the latest.
+        best: Take the best agent by evaluation; False takes the last.
         deterministic: Take deterministic actions instead of sampled ones; if omitted, as in the run's own evaluations.
         world: Another world to play in, which must have the same spaces.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one:
@@ -115,7 +115,7 @@ def evaluate_games(
     runs_dir: str | Path = "runs",
     games: int = 100,
     seed: int | None = None,
-    best: bool = False,
+    best: bool = True,
     deterministic: bool = True,
     world: str | None = None,
     world_options: Mapping[str, Any] | None = None,
@@ -132,7 +132,7 @@ def evaluate_games(
             weak and strong, or random in a world with two agents.
         games: How many to play against each.
         seed: Of the games; if omitted, that of the run's own evaluations, or else 0.
-        best: Take the run's best checkpoint, not the latest.
+        best: Take the run's best agent by evaluation; False takes the last.
         deterministic: Agents take deterministic actions instead of sampled ones.
         world: Another world to play in than the one it was trained in, or the registry's default game.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one.
@@ -304,9 +304,9 @@ class TrainedRun:
 
 
 def open_run(
-    run: str | Path, runs_dir: str | Path, best: bool, parts: tuple[str, ...] = ("agent",), trust: bool = False
+    run: str | Path, runs_dir: str | Path, best: bool = True, parts: tuple[str, ...] = ("agent",), trust: bool = False
 ) -> TrainedRun:
-    """Read a run that the user names: by its name, its path or as "latest", at its last checkpoint or at its best.
+    """Read a run that the user names: by its name, its path or as "latest", at its best checkpoint or at its last.
     `trust` lets its world's code run without a question."""
     allow_given(run)
     found = RunDir.find(run, Path(runs_dir))

@@ -71,7 +71,8 @@ def _front_matter(run: RunDir, config: RunConfig, evaluations: list[dict[str, An
         "tags": [world, config.learner, "reinforcement-learning", "rookery"],
     }
     if evaluations:
-        value = f"{evaluations[-1]['eval/return']:.2f} +/- {evaluations[-1].get('eval/return_std', 0.0):.2f}"
+        best = _best(evaluations)  # the agent that `rookery.load` returns
+        value = f"{best['eval/return']:.2f} +/- {best.get('eval/return_std', 0.0):.2f}"
         result = {
             "task": {"type": "reinforcement-learning", "name": "reinforcement-learning"},
             "dataset": {"name": world, "type": world},
@@ -93,7 +94,7 @@ def _what(run: RunDir, config: RunConfig) -> str:
 def _evaluation(config: RunConfig, evaluations: list[dict[str, Any]]) -> str:
     if not evaluations:
         return "The run was not evaluated."
-    last, best = evaluations[-1], max(evaluations, key=lambda line: line["eval/return"])
+    last, best = evaluations[-1], _best(evaluations)
     how = "deterministic" if config.evaluation.deterministic else "sampled"
     rows = ["| checkpoint | step | episodes | return, mean ± std |", "|---|---|---|---|"]
     for name, line in (("last", last), ("best", best)):
@@ -102,8 +103,15 @@ def _evaluation(config: RunConfig, evaluations: list[dict[str, Any]]) -> str:
     return "\n".join(rows) + (
         f"\n\nComplete episodes with {how} actions, in envs of their own; their seeds follow from the evaluation seed "
         f"{evaluation_seed(config)}. The standard deviation is that of the episodes' returns. The best of "
-        f"{len(evaluations)} evaluations is chosen by the same numbers that it reports."
+        f"{len(evaluations)} evaluations is chosen by the same numbers that it reports: another one replaces it if it is "
+        "better by more than noise."
     )
+
+
+def _best(evaluations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The evaluation that chose the best checkpoint; in a run of an earlier version, the one with the highest mean."""
+    chosen = [line for line in evaluations if line.get("eval/best")]
+    return chosen[-1] if chosen else max(evaluations, key=lambda line: line["eval/return"])
 
 
 def _use(run: RunDir, config: RunConfig) -> str:

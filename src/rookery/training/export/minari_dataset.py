@@ -40,7 +40,7 @@ def write_dataset(
     runs_dir: str | Path = "runs",
     episodes: int = 100,
     seed: int | None = None,
-    best: bool = False,
+    best: bool = True,
     deterministic: bool | None = None,
     trust: bool = False,
     progress: Callable[[int], None] = lambda done: None,

@@ -41,7 +41,7 @@ def export_onnx(
     run: str | Path,
     runs_dir: str | Path = "runs",
     out: str | Path | None = None,
-    best: bool = False,
+    best: bool = True,
     mask: bool | None = None,
     overwrite: bool = False,
     trust: bool = False,
@@ -167,7 +167,7 @@ def export_standalone(
     run: str | Path | None,
     runs_dir: str | Path = "runs",
     out: str | Path | None = None,
-    best: bool = False,
+    best: bool = True,
     overwrite: bool = False,
 ) -> Path:
     """Write the agent of a run to the Python file `out` (`agent.py` in the run's folder). Instead of a run it can be

@@ -36,7 +36,7 @@ def export_sb3(
     run: str | Path,
     runs_dir: str | Path = "runs",
     out: str | Path | None = None,
-    best: bool = False,
+    best: bool = True,
     overwrite: bool = False,
     trust: bool = False,
 ) -> list[Path]:

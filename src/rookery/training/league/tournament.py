@@ -129,10 +129,12 @@ def source_of(who: str, runs_dir: Path) -> PlayerSource:
             known = IN_RUN.fullmatch(f"{folder.parent.name}/{folder.name}")
             return source_in_run(RunDir(folder.parent.parent), folder) if known else PlayerSource()
         run = RunDir.find(who, runs_dir)
-        latest = Checkpoints(run.checkpoints).latest()
+        checkpoints = Checkpoints(run.checkpoints)
+        best = checkpoints.best()
+        path = checkpoints.latest() if best is None else best[0].path
     except RookeryError:
         return PlayerSource()
-    return PlayerSource() if latest is None else source_in_run(run, latest)
+    return PlayerSource() if path is None else source_in_run(run, path)
 
 
 def weights_hash(folder: Path) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rookery.console import silent
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
@@ -230,7 +231,8 @@ def _find_agent(who: str, runs_dir: Path) -> tuple[Agent, str]:
     if os.path.isfile(os.path.join(who, MANIFEST)):
         return agent_in(Path(who)), _folder_name(Path(who))
     run = _find_run(who, runs_dir)
-    return load_agent(run), run.name
+    with silent():
+        return load_agent(run), run.name
 
 
 def _find_run(who: str, runs_dir: Path) -> RunDir:

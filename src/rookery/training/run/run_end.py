@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config import RunConfig
-from rookery.console import meanwhile, printable, say
+from rookery.console import meanwhile, printable, say, silent
 from rookery.errors import FolderLost, RookeryError
 from rookery.files import own_folder
+from rookery.learners.agent import Agent
 from rookery.monitor.plot_process import plot_run_early
 from rookery.monitor.plots import learning_plot
 from rookery.training.curriculum.curriculum import Curriculum
@@ -22,6 +23,7 @@ from rookery.training.run.callbacks import Result
 from rookery.training.run.loop import Loop
 from rookery.training.run.out_of_memory import explained_shortage
 from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import remember
 from rookery.user_dirs import state_folder
@@ -46,14 +48,14 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
 def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
     """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants. The
     plot comes after it: whoever waits for the result need not wait for Matplotlib."""
-    made = _report_and_video(run, folder, loop, reason)
+    agent = _best_agent(folder, loop)
+    made = _report_and_video(run, folder, loop, reason, agent)
     plot = {"plot": str(learning_plot(folder.path))} if run.config.monitor.plot and find_spec("matplotlib") else {}
     summary = _write_summary(folder, loop, reason, **plot, **made)
-    loop.learner.agent.steps = loop.steps
     result = Result(
         run_name=folder.name,
         path=folder.path,
-        agent=loop.learner.agent,
+        agent=agent,
         total_steps=loop.steps,
         episodes=loop.episodes.count,
         mean_reward=loop.episodes.mean_return(),
@@ -63,7 +65,7 @@ def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Res
         steps_per_second=loop.clock.steps_per_second(loop.steps),
         num_envs=loop.num_envs,
         reason=reason,
-        exit_code=loop.stop.exit_code,
+        exit_code=loop.stop.exit_code if reason == "interrupted" else 0,
     )
     if run.config.monitor.plot:
         with meanwhile("drawing the plot"):
@@ -79,18 +81,36 @@ def write_failure(folder: RunDir, loop: Loop, error: BaseException) -> None:
     _write_summary(folder, loop, f"failed: {type(error).__name__}: {error}")
 
 
-def _report_and_video(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str, str]:
-    """The report and the video, if the config wants them and they can be made."""
+def _best_agent(folder: RunDir, loop: Loop) -> Agent:
+    """The best agent by evaluation, as `rookery.load` gives it; the last one if that is the best or nothing else can be
+    read. The summary tells which."""
+    agent = loop.learner.agent
+    agent.steps = loop.steps
+    best = Checkpoints(folder.checkpoints).best()
+    if best is None or best[0].step == loop.steps:
+        return agent
+    try:
+        with silent():
+            return load_agent(folder, device=str(agent.device), trust=True)
+    except (RookeryError, OSError) as error:
+        say(f"the result has the last agent, as the best one cannot be read: {error}")
+        return agent
+
+
+def _report_and_video(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str, agent: Agent) -> dict[str, str]:
+    """The report and the video, if the config wants them and they can be made, and nobody asked to stop."""
     options = run.config.monitor
     made: dict[str, Any] = {}
-    if options.report and reason != "interrupted":
+    if loop.stop.asked:
+        return {}
+    if options.report:
         made |= _report(run, folder, loop)
-    if options.video and reason != "interrupted":
+    if options.video:
         from rookery.training.show.watch import record
 
         loop.outputs.event("doing", text="recording a video")
         file = own_folder(folder.videos, parents=folder.outputs != folder.path) / "agent.mp4"
-        made["video"] = record(run.world, loop.learner.agent, file, loop.components.evaluator.seed)
+        made["video"] = record(run.world, agent, file, loop.components.evaluator.seed)
     return {name: str(path) for name, path in made.items() if path is not None}
 
 
@@ -134,6 +154,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "eval/return": loop.state.last_evaluation,
         **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),
         "eval/best_return": loop.state.best_evaluation,
+        **_best_of(folder, loop),
         "reason": reason,
         **({} if loop.envs.metadata.get("render_modes") else {"no_picture": True}),
         **({"no_checkpoint": True} if Checkpoints(folder.checkpoints).latest() is None else {}),
@@ -146,6 +167,14 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
     folder.write_summary(summary)
     loop.outputs.event("end", **summary)
     return summary
+
+
+def _best_of(folder: RunDir, loop: Loop) -> dict[str, Any]:
+    """Where the best evaluation was, and whether the last one is worse, if the checkpoint of the best is there."""
+    best = Checkpoints(folder.checkpoints).best()
+    if best is None or best[1] != loop.state.best_evaluation:
+        return {}
+    return {"eval/best_step": best[0].step, **({"eval/last_is_worse": True} if loop.state.last_is_worse else {})}
 
 
 def _curriculum_summary(loop: Loop) -> dict[str, bool]:

@@ -38,6 +38,7 @@ class TrainingState:
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
         self.last_interval: list[float] = []  # of the last evaluation's mean
+        self.last_is_worse = False  # than the best, by more than noise
         self.best_returns: list[float] = []  # of the best evaluation's episodes
         self.evaluated_at = self.saved_at = self.best_at = -1  # steps
         self.checked_at = RunCounts(0, 0)  # when the loop last did what was due
@@ -110,6 +111,8 @@ class TrainingState:
             is_best = True
         if is_best:
             self.best_evaluation, self.best_returns, self.best_at = mean, evaluation.returns, step
+        known = not is_best and len(self.best_returns) > 0  # they are not in a run of an earlier version
+        self.last_is_worse = known and is_better(self.best_returns, evaluation.returns, mean)
         return is_best
 
     # --- saving -------------------------------------------------------------------------------------------------
@@ -159,6 +162,7 @@ class TrainingState:
                 "last_evaluation": self.last_evaluation,
                 "best_evaluation": self.best_evaluation,
                 "last_interval": self.last_interval,
+                "last_is_worse": self.last_is_worse,
                 "best_returns": self.best_returns,
                 "evaluated_at": self.evaluated_at,
                 "looked_at": list(self.checked_at),
@@ -178,6 +182,7 @@ class TrainingState:
         self.episodes.load(loop["episodes"])
         self.last_evaluation, self.best_evaluation = loop["last_evaluation"], loop["best_evaluation"]
         self.last_interval, self.best_returns = loop.get("last_interval", []), loop.get("best_returns", [])
+        self.last_is_worse = loop.get("last_is_worse", False)
         self.evaluated_at, self.saved_at = loop["evaluated_at"], self.steps
         self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
         self.checked_at = RunCounts(*loop.get("looked_at", self.counts))

@@ -30,6 +30,8 @@ from rookery.training.show.episode import (
 from rookery.training.show.grid import MAX_ENVS, default_env_count, play_grid, show_in_window
 from rookery.training.show.rendered_env import RenderedEnv, check_display, open_rendered, open_rendered_envs
 from rookery.training.show.video import frame_stride, video_path, write_video
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_record import RunRecord
 from rookery.training.storage.shipped_agents import shipped_agent, shipped_world
 
 
@@ -52,7 +54,7 @@ def watch(
     out: str | Path | None = None,
     live: bool = False,
     fps: float | None = None,
-    best: bool = False,
+    best: bool | None = None,
     seed: int | None = None,
     opponent: str | None = None,
     grid: int | bool = False,
@@ -69,7 +71,8 @@ def watch(
             `step-N-grid.mp4`.
         live: Open a window instead of writing a video.
         fps: Steps of the env per second; if omitted, the world's own number.
-        best: Take the best checkpoint instead of the latest.
+        best: True takes the best agent by evaluation, and False the last; if omitted, the best, or the newest of a run
+            that is still training.
         seed: The env's seed; if omitted, that of the run's own evaluations, whose first episodes are shown.
         opponent: The opponent in a two-player game: weak, strong, none, "agent" (the one that comes with rookery), a
             run, a checkpoint's folder, or `file.py:Agent`; if omitted, as in training, or the game's usual opponent.
@@ -107,7 +110,7 @@ def _check_grid(grid: int | bool) -> None:
 
 
 def show_setup(
-    run: str | Path | None, runs_dir: str | Path, best: bool, seed: int | None, trust: bool
+    run: str | Path | None, runs_dir: str | Path, best: bool | None, seed: int | None, trust: bool
 ) -> tuple[ShowSetup, TrainedRun | None]:
     """What to show of a run, and the run; or of an agent that is installed with a world."""
     shipped = shipped_world(run, runs_dir)
@@ -115,6 +118,8 @@ def show_setup(
         world = find(shipped.name)
         return ShowSetup(world, shipped_agent(shipped.name), seed or 0, shipped.name, usual_opponent(world)), None
     assert run is not None  # or it would be an installed agent
+    if best is None:
+        best = RunRecord(RunDir.find(run, Path(runs_dir))).state() != "running"
     trained = open_run(run, runs_dir, best, trust=trust)
     config, world = trained.config, trained.world
     # A run with several opponents has no single one to show.

@@ -175,9 +175,11 @@ class Checkpoints:
         """The newest checkpoint."""
         return next((entry.path for entry in reversed(self._entries())), None)
 
-    def best(self) -> Path | None:
-        """The checkpoint with the highest score, the earliest of equal ones; None if none has a score."""
-        return next((entry.path for entry in _ranked(self._entries())), None)
+    def best(self) -> tuple[CheckpointEntry, float] | None:
+        """The checkpoint with the highest score, the earliest of equal ones, and its score; None if none has one."""
+        entry = next(iter(_ranked(self._entries())), None)
+        score = None if entry is None else _score(entry.path)
+        return None if entry is None or score is None else (entry, score)
 
     def load_latest(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
         """Step and tree of the newest valid checkpoint for which `check` raises no CheckpointError."""

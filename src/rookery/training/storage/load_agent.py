@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rookery.console import printable
+from rookery.console import is_silent, printable, say
 from rookery.errors import CheckpointError, FileError, RunError, UsageError
 from rookery.gate import Reach, allow, allow_given, reaches
 from rookery.learners.agent import Agent
@@ -20,24 +20,28 @@ from rookery.learners.learner_spec import Options
 from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import make_policy, option_classes
 from rookery.learners.saved_agent import saved_agent
+from rookery.monitor.formatting import NOT_BETTER, number
 from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints, save
 from rookery.training.storage.checkpoint import load as read_tree
 from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST, short_text
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_record import RunRecord
 from rookery.training.storage.trust import check_reach
+
+_said: set[tuple[Path, str]] = set()
 
 
 def load(
     run: str | Path = "latest",
     runs_dir: str | Path = "runs",
     *,
-    best: bool = False,
+    best: bool = True,
     device: str = "cpu",
     trust: bool = False,
 ) -> Agent:
-    """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best. Or the agent in
-    a folder that `agent.save(folder)` wrote, or in a checkpoint's folder. If an agent has a network of somebody's own,
-    `trust` imports its code without asking.
+    """The agent of a run, by its name, its path or as "latest": the best by evaluation, or the last if the run was
+    never evaluated or with `best=False`. Or the agent in a folder that `agent.save(folder)` wrote, or in a checkpoint's
+    folder. If an agent has a network of somebody's own, `trust` imports its code without asking.
 
     Its `act(observations, deterministic=True)` works with Gymnasium's own envs too.
     """
@@ -47,7 +51,7 @@ def load(
     return load_agent(RunDir.find(run, Path(runs_dir)), best, device, trust)
 
 
-def load_agent(run: RunDir, best: bool = False, device: str = "cpu", trust: bool = False) -> Agent:
+def load_agent(run: RunDir, best: bool = True, device: str = "cpu", trust: bool = False) -> Agent:
     """As `load`, from a run's folder."""
     steps, tree = load_checkpoint(run, best, trust=trust)
     agent = agent_from(tree["agent"], device)
@@ -56,17 +60,42 @@ def load_agent(run: RunDir, best: bool = False, device: str = "cpu", trust: bool
 
 
 def load_checkpoint(
-    run: RunDir, best: bool, parts: Sequence[str] = ("agent",), trust: bool = False
+    run: RunDir, best: bool = True, parts: Sequence[str] = ("agent",), trust: bool = False
 ) -> tuple[int, dict[str, Any]]:
-    """Step and parts of a run's last checkpoint, or of its best. One that describes no agent is skipped, as a damaged
-    one is."""
+    """Step and parts of a run's best checkpoint, or of its last one if none has a score or `best` is False. One that
+    does not describe an agent is skipped, as a damaged one is. If best and last differ, one line tells which it is."""
 
     def check(tree: dict[str, Any]) -> None:
         check_network(run, tree["agent"], trust)
         check_agent(tree["agent"])
 
     checkpoints = Checkpoints(run.checkpoints)
-    return checkpoints.load_best(parts, check) if best else checkpoints.load_latest(parts, check)
+    if not best:
+        return checkpoints.load_latest(parts, check)
+    step, tree = checkpoints.load_best(parts, check)
+    best_one, last = checkpoints.best(), checkpoints.steps()[-1]
+    if best_one is not None and best_one[0].step == step != last:
+        _say_once(run.path, choice_text(step, best_one[1], last, RunRecord(run).return_at(last)))
+    return step, tree
+
+
+def choice_text(step: int, score: float, last: int, last_score: float | None) -> str:
+    """Which agent was taken, and how to get the other.
+
+    >>> choice_text(40960, 94.1, 50000, -59.0)
+    'best at 40,960: 94.1 (last at 50,000: -59; --last takes it, best=False in Python)'
+    """
+    other = "not evaluated" if last_score is None else number(last_score)
+    if last_score is not None and last_score > score:
+        other += f", {NOT_BETTER}"
+    return f"best at {step:,}: {number(score)} (last at {last:,}: {other}; --last takes it, best=False in Python)"
+
+
+def _say_once(run: Path, line: str) -> None:
+    """A command may open a run again, such as for the report after an evaluation."""
+    if not is_silent() and (run, line) not in _said:
+        _said.add((run, line))
+        say(line)
 
 
 def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:

@@ -77,6 +77,10 @@ class RunRecord:
         returns = (number(event.get("eval/return")) for event in self._evaluations.latest())
         return next((value for value in returns if value is not None), None)
 
+    def return_at(self, step: int) -> float | None:
+        """The return of the evaluation at this step, if it is among the last ones."""
+        return next((number(e.get("eval/return")) for e in self._evaluations.latest() if e.get("step") == step), None)
+
     @cached_property
     def best_return(self) -> float | None:
         """The return of the best evaluation. Each one tells whether it is better than all before it."""

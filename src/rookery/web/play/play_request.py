@@ -35,7 +35,8 @@ class PlayRequest:
             for the opponent of the training.
         envs: How many envs are shown; None for the usual number of the world.
         seed: Of the episodes; None for that of the run's evaluations.
-        best: Whether the best checkpoint plays, rather than the last.
+        best: Whether the best agent by evaluation plays, or the last; None for the best, or the newest of a run that is
+            still training.
         deterministic: Whether actions are deterministic; None for as in evaluations.
     """
 
@@ -45,7 +46,7 @@ class PlayRequest:
     opponent: str | None = None
     envs: int | None = None
     seed: int | None = None
-    best: bool = False
+    best: bool | None = None
     deterministic: bool | None = None
 
     def as_json(self) -> str:
@@ -73,7 +74,7 @@ def read_request(query: Mapping[str, str], folders: RunFolders) -> PlayRequest:
         opponent=_opponent(query.get("opponent", ""), folders),
         envs=_number(query, "envs", 1, MAX_ENVS),
         seed=_number(query, "seed", 0, LARGEST_SEED),
-        best=_flag(query, "best") or False,
+        best=_flag(query, "best"),
         deterministic=_flag(query, "deterministic"),
     )
 
