@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -55,15 +56,17 @@ def tell(**values):
         file.write(json.dumps({"time": 1.0, **values}) + chr(10))
 
 def interrupted(number, frame):
+    if config["seed"] in (40, 41):  # whose last rollout is complete
+        return
     tell(kind="end", step=10, reason="interrupted")
     sys.exit(128 + number)
 
 signal.signal(signal.SIGINT, interrupted)
 tell(kind="start", step=0)
 seed = config["seed"]
-if verb == "train" and seed in (30, 31):  # a long run
+if verb == "train" and seed in (30, 31, 40, 41):  # a long run
     (folder / "ready").touch()
-    time.sleep(30)
+    time.sleep(30 if seed < 40 else 2)
 if seed == 20:
     sys.exit("the env is broken")
 if seed == 22:
@@ -180,9 +183,10 @@ def test_bad_input_is_the_same_for_all(config):
     assert result.exit_code == 2 and result.errors == {22: "bad input"} and result.evaluation is None
 
 
-def test_a_signal_stops_all_runs_and_the_same_call_continues(config, tmp_path, capsys):
-    """Each is asked once; those that wait do not start; the call afterwards resumes and starts what is left."""
-    runs = [tmp_path / "runs" / f"CartPole-v1-ppo-s{seed}_vec2" for seed in (30, 31)]
+@contextmanager
+def signalled_once_running(tmp_path, seeds):
+    """A signal comes when the runs of these seeds are running; gives their folders."""
+    runs = [tmp_path / "runs" / f"CartPole-v1-ppo-s{seed}_vec2" for seed in seeds]
     code = (
         "import os, signal, sys, time\n"
         "end = time.monotonic() + 60\n"
@@ -191,6 +195,20 @@ def test_a_signal_stops_all_runs_and_the_same_call_continues(config, tmp_path, c
     )
     ready = [str(run / "ready") for run in runs]
     with subprocess.Popen([sys.executable, "-S", "-c", code, str(os.getpid()), *ready]):
+        yield runs
+
+
+def test_runs_that_end_in_spite_of_a_signal_count(config, tmp_path):
+    """Their last rollout was complete: if that is so of all, the command has done what it was asked for."""
+    with signalled_once_running(tmp_path, (40, 41)):
+        result = train_seeds(config, [40, 41], jobs=2)
+    assert [row["state"] for row in result.runs] == ["finished"] * 2
+    assert result.exit_code == 0 and result.evaluation is not None and result.evaluation["seeds"] == 2
+
+
+def test_a_signal_stops_all_runs_and_the_same_call_continues(config, tmp_path, capsys):
+    """Each is asked once; those that wait do not start; the call afterwards resumes and starts what is left."""
+    with signalled_once_running(tmp_path, (30, 31)) as runs:
         before, started = signal.getsignal(signal.SIGINT), time.monotonic()
         result = train_seeds(config, [30, 31, 1], jobs=2)
     assert time.monotonic() - started < 40 and signal.getsignal(signal.SIGINT) is before

@@ -26,6 +26,7 @@ class Evaluations:
         self._state, self._callbacks, self._save = state, callbacks, save
         self._evaluator, self._outputs, self._stop = components.evaluator, components.outputs, components.stop
         self._told = False
+        self.until_done = False  # also after a signal
 
     @property
     def made(self) -> bool:
@@ -46,7 +47,7 @@ class Evaluations:
             return False
         self._outputs.event("doing", text="evaluating")
         with self._timed():
-            evaluation = self._evaluator.run(state.learner.agent, lambda: self._stop.asked, most_steps=most_steps)
+            evaluation = self._evaluator.run(state.learner.agent, self._must_stop, most_steps=most_steps)
         if self._evaluator.shared:
             state.collector.begin(*state.begin_again())
         return evaluation is not None and self._add(evaluation, state.steps)
@@ -57,7 +58,7 @@ class Evaluations:
         if not self._evaluator.apart:
             return False
         with self._timed():
-            evaluation = self._evaluator.result(wait, lambda: self._stop.asked)
+            evaluation = self._evaluator.result(wait, self._must_stop)
         if evaluation is None:
             return False
         self._outputs.checkpoints.held = None
@@ -82,6 +83,9 @@ class Evaluations:
         self._outputs.event("evaluation", step, **metrics)
         self._callbacks.call("on_evaluation", metrics)
         return is_best
+
+    def _must_stop(self) -> bool:
+        return self._stop.asked and not self.until_done
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

@@ -105,9 +105,13 @@ class Loop:
         self.outputs.event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiles)
 
     def end_reason(self) -> str:
-        """Why the run is over; "" while it is not."""
-        if self.stop.asked:
-            return "interrupted"
+        """Why the run is over; "" while it is not. A signal after the last rollout interrupts nothing."""
+        reason = self._goal()
+        in_rollout = self.learner.on_policy and self.learner.steps_since_update
+        return "interrupted" if self.stop.asked and (in_rollout or not reason) else reason
+
+    def _goal(self) -> str:
+        """Which goal of the run is reached; "" if there is none yet."""
         if self.evaluations.goal_reached:
             return "goal reached"
         if self.callbacks.run.stop_reason:
@@ -124,15 +128,27 @@ class Loop:
         self.outputs.check_folder()
         self._take_episodes()
         self._log()
-        arrived = reason != "interrupted" and self.evaluations.take(wait=True)
-        if reason != "interrupted" and not self.evaluations.made:
-            self.evaluations.make()
-            arrived |= self.evaluations.take(wait=True)
+        again = reason != "interrupted" and self._evaluate_last()
         if self.evaluations.made:  # the time that it took, and what callbacks have logged
             self.outputs.event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
-        self.save(again=arrived)  # with the result of an evaluation that was made elsewhere
+        self.save(again=again)
         self.outputs.tell_of_mirror(last=True)
         self.clock.end()
+
+    def _evaluate_last(self) -> bool:
+        """Evaluate the last agent; returns whether there is a checkpoint of it already that lacks the result. After a
+        signal, the agent is saved first: whoever cannot wait for its evaluation loses nothing by ending the process."""
+        if self.stop.asked:
+            self.save()
+            self.evaluations.until_done = True
+        arrived = self.evaluations.take(wait=True)
+        if not self.evaluations.made:
+            is_saved = self.state.saved_at == self.steps
+            arrived |= self.evaluations.make() and is_saved
+            arrived |= self.evaluations.take(wait=True)
+        if self.stop.asked and not self.evaluations.until_done:  # the signal came meanwhile, and broke it off
+            arrived |= self._evaluate_last()
+        return arrived
 
     def close(self) -> None:
         """Release what the run holds of the learner's device; the envs are closed by whoever made them."""

@@ -170,7 +170,7 @@ def _result(processes: SeedProcesses) -> SeedsResult:
     done = [one for one in processes.all if one.state == "finished"]
     failed = [one for one in processes.all if one.state == "failed"]
     last, best = ([_number(one, key) for one in done] for key in ("last_eval", "best_eval"))
-    stopped = processes.signal
+    stopped = None if len(done) == len(processes.all) else processes.signal
     code = 128 + stopped if stopped is not None else max((_status(one) for one in failed), default=0)
     return SeedsResult(
         runs=[_row(one) for one in processes.all],
