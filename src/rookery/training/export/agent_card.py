@@ -103,8 +103,8 @@ def _evaluation(config: RunConfig, evaluations: list[dict[str, Any]]) -> str:
     return "\n".join(rows) + (
         f"\n\nComplete episodes with {how} actions, in envs of their own; their seeds follow from the evaluation seed "
         f"{evaluation_seed(config)}. The standard deviation is that of the episodes' returns. The best of "
-        f"{len(evaluations)} evaluations is chosen by the same numbers that it reports: another one replaces it if it is "
-        "better by more than noise."
+        f"{len(evaluations)} evaluations is chosen by the same numbers that it reports: another one replaces it if it "
+        "is better by more than noise."
     )
 
 
