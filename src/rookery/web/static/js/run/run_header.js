@@ -66,7 +66,7 @@ function figures({ row, details }) {
     figure(row.steps_per_second == null ? "–" : `${short(row.steps_per_second)}/s`, "steps a second"),
     figure(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"),
     figure(number(row.last_eval), "last evaluation"),
-    figure(number(row.best_eval), `best evaluation${row.best_eval < row.last_eval ? "; the last is within noise" : ""}`),
+    figure(number(row.best_eval), row.best_eval < row.last_eval ? "best; the last is within noise" : "best evaluation"),
     figure(count(row.episodes), "episodes"),
     figure(duration(row.seconds), "elapsed"), ...left,
   ];
