@@ -79,6 +79,13 @@ def test_bench_measures_every_side(result):
     }  # fmt: skip
 
 
+def test_others_step_kernel_worlds_too():
+    """As envs of Gymnasium, also where a function returns the world itself."""
+    world = type(resolve("rookery/CartPole-v1").make(0).unwrapped.world)
+    task = bench_contenders.BenchTask(resolve(world), 2, None)
+    assert all(isinstance(make(), gym.Env) for make in task.makers)
+
+
 def test_bench_json_can_be_written(result):
     """The JSON form carries the figures, the ratios, auto's choice and the machine."""
     answer = json.loads(json.dumps(bench.as_json(result)))

@@ -7,6 +7,7 @@ import multiprocessing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -30,7 +31,8 @@ class BenchTask:
 
     @property
     def makers(self) -> list[Callable[[], Any]]:
-        return [self.source.makers[0]] * self.num_envs
+        """With what makes an env of a kernel world, too, which others cannot step as it is."""
+        return [partial(self.source.make, index) for index in range(self.num_envs)]
 
 
 @dataclass
