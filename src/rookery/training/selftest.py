@@ -23,6 +23,7 @@ import psutil
 from rookery.console import printable
 from rookery.engine import loops
 from rookery.engine.make_vec import make_vec
+from rookery.engine.workers.forkserver import SERVERS
 from rookery.training import check_installed
 from rookery.training.commands import start_command
 from rookery.training.storage.checkpoint import Checkpoints
@@ -189,7 +190,8 @@ def _equal(one: str, other: str, what: str) -> None:
 
 
 def _children() -> set[int]:
-    return {child.pid for child in psutil.Process().children(recursive=True)}
+    """All but fork servers, which stay for the next engine."""
+    return {child.pid for child in psutil.Process().children(recursive=True)} - {server.pid for server in SERVERS}
 
 
 def _shared_blocks() -> list[str]:
@@ -229,7 +231,8 @@ class RunChecks:
         """A run continues when one of its workers is killed."""
         process = self._start("worker-killed")
         self._until_checkpoint(process, "worker-killed", 512)
-        workers = [child for child in psutil.Process(process.pid).children(recursive=True) if not child.children()]
+        children = psutil.Process(process.pid).children()
+        workers = [worker for child in children for worker in child.children()] or children  # of a fork server, or none
         if not workers:
             raise CheckFailed("the run has no worker process")
         os.kill(workers[0].pid, signal.SIGKILL)
