@@ -142,12 +142,13 @@ LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_an_agent_that_is_not_what_it_says_is_passed_over(
     run: RunDir, lie: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The checkpoint before is taken instead, and that is told; alone, it is a CheckpointError."""
+    """The checkpoint before is taken instead of the best and newest, and that is told; alone, it is a
+    CheckpointError."""
     step, tree = Checkpoints(run.checkpoints).load_latest()
     good = rookery.load(run.path).act([[0.1] * 4] * 3, deterministic=True)
     hostile = copy.deepcopy(tree)
     LIES[lie](hostile["agent"])
-    place = Checkpoints(run.checkpoints, keep=9).save(step + 64, hostile)
+    place = Checkpoints(run.checkpoints, keep=9).save(step + 64, hostile, score=1e9)
     with caplog.at_level("INFO"):
         assert (rookery.load(run.path).act([[0.1] * 4] * 3, deterministic=True) == good).all()
         assert rookery.resume(run.path, steps=step).total_steps == step
