@@ -17,7 +17,9 @@ from rookery.errors import OptionError
 from rookery.training.storage.run_lock import Lock
 
 SOURCES = Path(rookery.__file__).parent
-GUARDED = {"files.py", "apps/memory_explorer/explorer_terminal.py", "tools/doctor.py"}
+GUARDED = {
+    "files.py", "apps/memory_explorer/explorer_terminal.py", "tools/doctor.py", "engine/workers/child_process.py",
+}  # fmt: skip
 
 
 def test_every_module_can_be_imported() -> None:

@@ -136,15 +136,14 @@ class Loop:
         self.clock.end()
 
     def _evaluate_last(self) -> bool:
-        """Evaluate the last agent; returns whether there is a checkpoint of it already that lacks the result. After a
+        """Evaluate the last agent; returns whether its checkpoint should be written again, with the result. After a
         signal, the agent is saved first: whoever cannot wait for its evaluation loses nothing by ending the process."""
         if self.stop.asked:
             self.save()
             self.evaluations.until_done = True
         arrived = self.evaluations.take(wait=True)
         if not self.evaluations.made:
-            is_saved = self.state.saved_at == self.steps
-            arrived |= self.evaluations.make() and is_saved
+            arrived |= self.evaluations.make() and self.stop.asked
             arrived |= self.evaluations.take(wait=True)
         if self.stop.asked and not self.evaluations.until_done:  # the signal came meanwhile, and broke it off
             arrived |= self._evaluate_last()
