@@ -1,13 +1,16 @@
-"""Code in files of the user's own: importing "file.py:Name" by path."""
+"""Code in files of the user's own: importing "file.py:Name" by path, and the name of a class or function."""
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import re
 import sys
 import sysconfig
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +19,8 @@ from rookery.errors import OptionError, WorldError
 from rookery.gate import demand, module_name
 from rookery.once import exclusive
 
-_being_imported: list[str] = []
+_being_imported: list[Path] = []
+_ended_by: dict[Path, str] = {}  # the verb at which the import of a script ended
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
 INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
 LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
@@ -35,8 +39,29 @@ def find_in_file(name: str, what: str) -> Any:
         return found
     found = getattr(load_file(path, what), attribute, None)
     if not written_in(path, found):
-        raise OptionError(f"{what}: {name!r}: {path} has no class or function {attribute!r} of its own")
+        above = _ended_by.get(file_here(path))
+        where = f", or only below its call of {above}" if above else ""
+        raise OptionError(f"{what}: {name!r}: {path} has no class or function {attribute!r} of its own{where}")
     return found
+
+
+def name_in_file(code: Any) -> str | None:
+    """The name of a class or function at the top of a file, "file.py:Name"; None if it has none, as a lambda."""
+    name = getattr(code, "__qualname__", "")
+    try:
+        file = inspect.getsourcefile(code)
+    except (TypeError, OSError):
+        return None
+    return f"{file}:{name}" if file and name.isidentifier() and _is_written_in(Path(file), name) else None
+
+
+def _is_written_in(file: Path, name: str) -> bool:
+    """Whether a file has a class or function of this name: a notebook's cells are in no file."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return re.search(rf"^\s*(class|(async )?def)\s+{name}\b", text, re.MULTILINE) is not None
 
 
 def _in_this_process(path: str, attribute: str) -> Any:
@@ -71,10 +96,23 @@ def shipped_at(path: str, folder: Path) -> Path:
     return folder / f"{zlib.crc32(str(file.parent).encode()):x}" / file.name
 
 
+class EndOfDefinitions(BaseException):
+    """Raised by rookery's verbs while rookery imports a script: what follows is its work. Not an Exception, so that the
+    script does not catch it."""
+
+
+def end_import(verb: str) -> None:
+    """Called by verbs such as `rookery.train`. A script without a main guard is imported for a class in it, and must
+    not train again: everything that its run needed was defined above that call."""
+    if _being_imported:
+        _ended_by[_being_imported[-1]] = verb
+        raise EndOfDefinitions
+
+
 @exclusive  # else a second thread would find a module that is half imported
 def load_file(path: str, key: str = "world") -> ModuleType:
     """Import a Python file by path, once per process, if the user allows it; its folder becomes importable, as when it
-    is run. `key` is what names the file."""
+    is run. `key` is what names the file. A script is imported up to its first call of a verb, see `end_import`."""
     file, name = file_here(path), module_name(path)
     if name in sys.modules:
         return sys.modules[name]
@@ -88,23 +126,30 @@ def load_file(path: str, key: str = "world") -> ModuleType:
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
     sys.modules[name] = module
-    _being_imported.append(str(file))
     try:
-        spec.loader.exec_module(module)
+        with _importing(file):
+            spec.loader.exec_module(module)
+    except EndOfDefinitions:
+        pass
     except BaseException:
         del sys.modules[name]
         raise
+    return module
+
+
+@contextmanager
+def _importing(file: Path) -> Iterator[None]:
+    """A script sees its own name as its only argument: those of this process are not meant for it."""
+    arguments, sys.argv = sys.argv, [str(file)]
+    _being_imported.append(file)
+    try:
+        yield
     finally:
         _being_imported.pop()
-    return module
+        sys.argv = arguments
 
 
 def _belongs_to_python(file: Path) -> bool:
     """Whether a file belongs to Python itself, which has no envs, but functions that do anything."""
     path = str(file)
     return not INSTALLED.search(path) and (path.startswith(STDLIB) or bool(LIBRARY.search(path)))
-
-
-def being_imported() -> str | None:
-    """The file of a world that is being imported now: what it starts would be started again in every worker."""
-    return _being_imported[-1] if _being_imported else None

@@ -41,6 +41,7 @@ from rookery.studies.workers.supervisor import (
 from rookery.training.resolve.session_world import session_world
 from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.train import code_by_name
+from rookery.user_code import end_import
 
 FAILED = 1  # exit status
 MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
@@ -79,6 +80,7 @@ def search(
         config_path: The path of a configuration, instead of `what`.
         options: Other keys of the configuration, as for `rookery.train`, such as `steps=20_000` or `num_envs=8`.
     """
+    end_import("rookery.search")
     named = {
         "n_trials": n_trials, "study_name": study_name, "workers": workers, "storage": storage, "timeout": timeout,
         "sampler": sampler, "studies_dir": None if studies_dir is None else str(studies_dir), "space": space,

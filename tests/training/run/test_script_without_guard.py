@@ -1,4 +1,5 @@
-"""A script with classes of its own and no main guard trains; where another process needs a class, the error says so."""
+"""A script with classes of its own and no main guard trains; another process that needs a class of it does not train
+again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import gymnasium as gym
 import pytest
 from torch import nn
 
-from rookery.errors import UsageError
+from rookery.errors import OptionError, UsageError
 from rookery.gate import allow_given
 from rookery.learners.algorithms.ppo import PPOOptions
 from rookery.training.run.out_of_memory import LearnerSize, enough_memory, learner_size
@@ -70,17 +71,50 @@ def test_own_classes_need_no_guard_to_train(how, tmp_path):
     assert done.stdout.count("runs\n") == 1
 
 
-def test_another_process_says_what_it_needs(tmp_path):
-    """A resumed run must import the script, which would train again."""
-    script = tmp_path / "script.py"
-    script.write_text(f'{SCRIPT}\nrookery.train("CartPole-v1", {OWN_CODE}, backend="serial", name="one", **options)\n')
-    assert run(tmp_path, "script.py").returncode == 0
-    done = run(tmp_path, "-m", "rookery", "resume", "one", "--steps", "128")
-    assert done.returncode == 2
-    last = done.stderr.strip().splitlines()[-1]
-    assert "rookery.train() was called while" in last and "a process of rookery" in last
-    assert "if __name__ == '__main__':" in last and "into a file of its own" in last
-    assert "checkpoint" not in last and "memory" not in last.lower()
+LOADS = """
+import rookery
+print(rookery.load("one").predict([0.0, 0.0, 0.0, 0.0], deterministic=True))
+"""
+
+
+def test_another_process_takes_what_is_defined_above_the_call(tmp_path):
+    """A resumed run, an evaluation and another script import the script for its classes, and it does not train again."""
+    below = 'print("trained")\nraise SystemExit("not reached by others")\n'
+    train = f'rookery.train("CartPole-v1", {OWN_CODE}, backend="serial", name="one", **options)'
+    (tmp_path / "script.py").write_text(f"{SCRIPT}\ntry:\n    {train}\nexcept Exception:\n    raise\n{below}")
+    (tmp_path / "loads.py").write_text(LOADS)
+    assert "not reached" in run(tmp_path, "script.py").stderr
+    for words in (
+        ("-m", "rookery", "resume", "one", "--steps", "128"),
+        ("-m", "rookery", "eval", "one", "--episodes", "2"),
+        ("loads.py",),
+    ):
+        done = run(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+        assert "trained" not in done.stdout
+    assert [path.name for path in (tmp_path / "runs").iterdir() if path.is_dir()] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("import rookery\nrookery.train('CartPole-v1')\nclass Net: pass\n", "below its call of rookery.train"),
+     ("class Other: pass\n", "no class or function 'Net'")],
+)  # fmt: skip
+def test_a_class_that_is_not_there_is_an_error(text, message, tmp_path):
+    (tmp_path / "late.py").write_text(text)
+    allow_given(f"{tmp_path}/late.py:Net")
+    with pytest.raises(OptionError, match=message):
+        find_in_file(f"{tmp_path}/late.py:Net", "network")
+
+
+def test_a_script_gets_its_own_arguments(tmp_path, monkeypatch):
+    """Not those of the command that imports it."""
+    lines = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--width', type=int, default=8)"
+    (tmp_path / "parses.py").write_text(f"{lines}\nWIDTH = parser.parse_args().width\ndef width(): return WIDTH\n")
+    monkeypatch.setattr(sys, "argv", ["rookery", "eval", "latest", "--episodes", "3"])
+    allow_given(f"{tmp_path}/parses.py:width")
+    assert find_in_file(f"{tmp_path}/parses.py:width", "network")() == 8
+    assert sys.argv[0] == "rookery"
 
 
 def test_a_module_is_not_imported_twice(tmp_path, monkeypatch):

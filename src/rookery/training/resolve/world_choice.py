@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
 import re
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
 from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.seats import seat_of
+from rookery.user_code import name_in_file
 from rookery.worlds import registry
 from rookery.worlds.world_spec import WorldOption, WorldSpec
 
@@ -190,25 +190,6 @@ def name_of_object(world: Any) -> str:
             "give a class or function at the top of a file, 'file.py:MyEnv', or a registered id"
         )
     return name
-
-
-def name_in_file(code: Any) -> str | None:
-    """The name of a class or function at the top of a file, "file.py:Name"; None if it has none, as a lambda."""
-    name = getattr(code, "__qualname__", "")
-    try:
-        file = inspect.getsourcefile(code)
-    except (TypeError, OSError):
-        return None
-    return f"{file}:{name}" if file and name.isidentifier() and _is_written_in(Path(file), name) else None
-
-
-def _is_written_in(file: Path, name: str) -> bool:
-    """Whether a file has a class or function of this name: a notebook's cells are in no file."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return re.search(rf"^\s*(class|(async )?def)\s+{name}\b", text, re.MULTILINE) is not None
 
 
 def world_of_object(world: Any, name: str, options: Mapping[str, Any]) -> World:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from rookery.gate import allow_given
 from rookery.learners.registry import specs
 from rookery.monitor.run_summary import ended_early
 from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
-from rookery.training.resolve.world_choice import name_in_file
 from rookery.training.run.callbacks import Callback, Result, take_callbacks
 from rookery.training.run.open_run import OpenRun, open_new_run, open_recorded_run
 from rookery.training.run.out_of_memory import Lower, less_text, release_memory, with_less
@@ -33,7 +31,7 @@ from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
-from rookery.user_code import being_imported
+from rookery.user_code import end_import, name_in_file
 
 
 @with_keywords(TrainOptions)
@@ -62,7 +60,7 @@ def train(
         >>> result.agent.act([[0.0, 0.0, 0.0, 0.0]], deterministic=True).shape
         (1,)
     """
-    _refuse_while_imported("train")
+    end_import("rookery.train")
     what = _one_of(what, config_path)
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
@@ -151,7 +149,7 @@ def resume(
 
     A run that is over, or that has passed what is given here, stays as it is: one line says so.
     """
-    _refuse_while_imported("resume")
+    end_import("rookery.resume")
     allow_given(run)
     folder = RunDir.find(run, Path(runs_dir))
     folder.refuse_version()
@@ -212,21 +210,6 @@ def _recorded_name(key: str, code: Any) -> str:
             f"function at the top of a file, or its name, 'file.py:Name'{around}"
         )
     return name
-
-
-def _refuse_while_imported(name: str) -> None:
-    """A script that trains on its own class is imported where that class is not known, and must not train then."""
-    file = being_imported()
-    if file is not None:
-        raise UsageError(
-            f"rookery.{name}() was called while {file} was imported by {_this_process()}, which needs a class or "
-            "function in it; put the call under `if __name__ == '__main__':`, or the class into a file of its own"
-        )
-
-
-def _this_process() -> str:
-    main = Path(getattr(sys.modules.get("__main__"), "__file__", None) or "rookery")
-    return "a process of rookery" if main.name in ("rookery", "__main__.py") else f"the process of {main.name}"
 
 
 COUNTED = ("steps", "seconds", "num_envs", "last_evaluation", "best_evaluation")  # of a checkpoint's part "loop"
