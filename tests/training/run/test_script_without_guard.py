@@ -78,7 +78,7 @@ print(rookery.load("one").predict([0.0, 0.0, 0.0, 0.0], deterministic=True))
 
 
 def test_another_process_takes_what_is_defined_above_the_call(tmp_path):
-    """A resumed run, an evaluation and another script import the script for its classes, and it does not train again."""
+    """A resumed run, an evaluation and another script import the script for its classes; it does not train again."""
     below = 'print("trained")\nraise SystemExit("not reached by others")\n'
     train = f'rookery.train("CartPole-v1", {OWN_CODE}, backend="serial", name="one", **options)'
     (tmp_path / "script.py").write_text(f"{SCRIPT}\ntry:\n    {train}\nexcept Exception:\n    raise\n{below}")
