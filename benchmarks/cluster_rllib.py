@@ -39,7 +39,7 @@ PPO = {"rollout_length": LENGTH, "epochs": EPOCHS, "minibatches": MINIBATCHES, "
 WORLDS: dict[str, tuple[str, dict[str, Any], str, float]] = {  # title, our configuration, their env, what is needed
     "cartpole": (
         "CartPole-v1 in Python",
-        {**SETTINGS, "world": "CartPole-v1", "twin": False, "backend": "process", "workers": WORKERS},
+        {**SETTINGS, "world": "CartPole-v1", "compiled": False, "backend": "process", "workers": WORKERS},
         "CartPole-v1",
         LEAST,
     ),

@@ -74,7 +74,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Steps and seconds of a search that is stopped by its timeout; the seconds since its first run began."""
     result = rookery.search(
         "crypto", n_trials=args.trials, study_name="crypto", studies_dir=folder, timeout=60 * args.minutes + STARTING,
-        workers=args.workers, num_envs=args.n_envs, steps=args.steps, device=args.device, learner="ppo",
+        jobs=args.workers, num_envs=args.n_envs, steps=args.steps, device=args.device, learner="ppo",
         search={"verify": 0, "sampler": "random", "population": {"size": args.population}}, verbose=False,
     )  # fmt: skip
     ended, runs = time.time(), RunDir.all(result.path / "runs")

@@ -97,7 +97,7 @@ def _train(world: World, num_envs: int, seconds: float) -> float:
     watch = Stopwatch(seconds)
     with tempfile.TemporaryDirectory() as folder, _silence():
         rookery.train(
-            world.trained, learner="ppo", num_envs=num_envs, steps=10**9, twin=False, device="cpu", runs_dir=folder,
+            world.trained, learner="ppo", num_envs=num_envs, steps=10**9, compiled=False, device="cpu", runs_dir=folder,
             world_options=world.options, callbacks=[watch], evaluation={"episodes": 1, "every": 10**9},
             checkpoints={"every": 10**9}, monitor={"panel": False, "plot": False, "tensorboard": False},
         )  # fmt: skip

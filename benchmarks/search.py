@@ -53,7 +53,7 @@ def seconds_with(workers: int, trials: int, steps: int, seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         started = time.perf_counter()
         result = rookery.search(
-            "CartPole-v1", steps=steps, num_envs=8, learner="ppo", n_trials=trials, workers=workers, sampler="random",
+            "CartPole-v1", steps=steps, num_envs=8, learner="ppo", n_trials=trials, jobs=workers, sampler="random",
             studies_dir=folder, study_name="bench", space=SPACE, verbose=False,
             search={"seeds": 1, "verify": 0, "seed": seed},
         )  # fmt: skip

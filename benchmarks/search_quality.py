@@ -53,7 +53,7 @@ def run_rookery(world: str, repetition: int, folder: Path) -> tuple[float, list[
     start = time.perf_counter()
     once = {"seeds": 1, "first_seeds": 1, "verify": 0, "seed": repetition}
     found = rookery.search(
-        world, n_trials=TRIALS, steps=STEPS, workers=1, study_name="study", studies_dir=folder, search=once,
+        world, n_trials=TRIALS, steps=STEPS, jobs=1, study_name="study", studies_dir=folder, search=once,
         verbose=False,
     )  # fmt: skip
     seconds = time.perf_counter() - start

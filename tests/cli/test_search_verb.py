@@ -16,7 +16,7 @@ def test_flags_are_keys_of_the_configuration():
     words = "--n-trials 500 --study-name x --n-envs 12 --gpu 0 --timeframe 5m --data-dir d --workers 3 --timeout 20h"
     assert given(*words.split(), "--storage", "postgresql://u@h/d", "--sampler", "gp", "--no-panel") == {
         "search.n_trials": 500, "search.study_name": "x", "num_envs": 12, "gpu": 0, "world_options.timeframe": "5m",
-        "world_options.data_dir": "d", "search.workers": 3, "search.timeout": "20h",
+        "world_options.data_dir": "d", "search.jobs": 3, "search.timeout": "20h",
         "search.storage": "postgresql://u@h/d", "search.sampler": "gp", "monitor.panel": False,
     }  # fmt: skip
 
@@ -36,7 +36,7 @@ def test_flags_are_keys_of_the_configuration():
             ["CartPole-v1", "--set", "cluster.timeout=3"],
             "`cluster.timeout` is for runs on a cluster: give `cluster.kind`",
         ),
-        (["CartPole-v1", "--on", "ray", "--nodes", "2"], "`search.workers` (--workers) is how many train at a time"),
+        (["CartPole-v1", "--on", "ray", "--nodes", "2"], "`search.jobs` (--jobs) is how many train at a time"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(words, message, tmp_path, monkeypatch, capsys):

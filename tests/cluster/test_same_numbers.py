@@ -19,7 +19,7 @@ PPO = {"normalise_rewards": True, "learning_rate_schedule": "linear"}
 MASKED = Path(__file__).parent / "masked_worlds.py"
 WORLDS = {
     "kernel": {"world": "rookery/CartPole-v1"},
-    "serial": {"world": "CartPole-v1", "backend": "serial", "twin": False},
+    "serial": {"world": "CartPole-v1", "backend": "serial", "compiled": False},
     "continuous": {
         "world": "rookery/Pendulum-v1", "episode_length": 40, "ppo": {**PPO, "normalise_observations": True},
     },

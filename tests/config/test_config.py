@@ -122,7 +122,7 @@ def test_a_resolved_config_survives_being_written_and_read():
         ("ppo.hidden=[64,64]", {"ppo": {"hidden": [64, 64]}}),
         ("ppo.clip=.5", {"ppo": {"clip": 0.5}}),
         ("ppo.clip = 0.5", {"ppo": {"clip": 0.5}}),
-        ("twin=False", {"twin": False}),
+        ("compiled=False", {"compiled": False}),
         ("name=2024-01-01", {"name": "2024-01-01"}),
         ("world=my env.py:A=B", {"world": "my env.py:A=B"}),
         ("world_options.mode='shooting'", {"world_options": {"mode": "shooting"}}),
@@ -182,6 +182,18 @@ def test_old_names_live_on():
     assert (config.evaluation.every, config.evaluation.episodes) == (5, 6)
 
 
+def test_keys_that_were_renamed_are_still_read(tmp_path):
+    """From keywords, --set and files, also those of a section."""
+    (tmp_path / "old.toml").write_text('world = "a"\ntwin = false\nsearch = {workers = 3}\n')
+    for given in (
+        collect_config("a", twin=False, search={"workers": 3}),
+        collect_config("a", ["twin=false", "search.workers=3"]),
+        collect_config(tmp_path / "old.toml"),
+    ):
+        assert given == {"world": "a", "compiled": False, "search": {"jobs": 3}}
+    assert "two names of one option" in refusal(collect_config, "a", search={"workers": 3, "jobs": 4})
+
+
 def test_old_words_about_evaluation():
     """Opponents as a list or with commas; the flag for the weak one adds it."""
     assert rename_old_keys({"eval_opponents": "weak, strong"}) == {"evaluation": {"opponents": ["weak", "strong"]}}
@@ -236,11 +248,11 @@ def test_keys_may_be_written_with_dots():
     assert collect_config({"world": "a", "ppo.clip": 0.1, "ppo": {"epochs": 2}})["ppo"] == {"clip": 0.1, "epochs": 2}
 
 
-def test_a_twin_is_taken_only_where_it_can_serve():
+def test_a_compiled_version_is_taken_only_where_it_can_serve():
     """Who asks for processes gets the world that they would step."""
-    assert resolve({"world": "a"}).takes_twin
-    for wish in ({"twin": False}, {"backend": "process"}, {"num_envs": "adaptive"}, {"step_timeout": 3}):
-        assert not resolve({"world": "a", **wish}).takes_twin
+    assert resolve({"world": "a"}).takes_compiled
+    for wish in ({"compiled": False}, {"backend": "process"}, {"num_envs": "adaptive"}, {"step_timeout": 3}):
+        assert not resolve({"world": "a", **wish}).takes_compiled
 
 
 # --- files --------------------------------------------------------------------------------------------------------

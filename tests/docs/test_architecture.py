@@ -110,7 +110,7 @@ def test_the_first_gradient_is_called_by_files_of_its_path(tmp_path, monkeypatch
     monkeypatch.setattr(torch.Tensor, "backward", backward)
     monkeypatch.setattr(torch.autograd, "grad", backward)
     plain = {"accelerate": False, "rollout_length": 16, "threads": 1}
-    options = {"backend": "serial", "twin": False, "num_envs": 2, "device": "cpu", "verbose": False}
+    options = {"backend": "serial", "compiled": False, "num_envs": 2, "device": "cpu", "verbose": False}
     with pytest.raises(StopIteration):
         rookery.train("CartPole-v1", learner="ppo", steps=64, runs_dir=tmp_path, ppo=plain, **options)
     called = list(dict.fromkeys(path for path in stack if path.is_relative_to(SRC)))

@@ -28,9 +28,9 @@ def shell(canary: Path) -> dict[str, str]:
 @pytest.mark.parametrize("world", ["CartPole-v1", "rookery/CartPole-v1", "hockey", "Taxi-v3", "gameboy"])
 def test_a_config_runs_no_shell(world: str, tmp_path: Path, canary: Path) -> None:
     """Neither with the twin nor without, whatever the world."""
-    for twin in (True, False):
+    for compiled in (True, False):
         with pytest.raises(OptionError, match="`world` is no option of a world"):
-            rookery.train({"world": world, "world_options": shell(canary), "twin": twin, "runs_dir": str(tmp_path)})
+            rookery.train(world, world_options=shell(canary), compiled=compiled, runs_dir=str(tmp_path))
     assert not canary.exists()
     assert not list(tmp_path.iterdir())
 

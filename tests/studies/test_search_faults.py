@@ -56,7 +56,7 @@ BASE = {
     "checkpoints": {"every": 64},
 }  # fmt: skip
 SEARCH = {
-    "n_trials": 3, "study_name": "x", "workers": 1, "seeds": 1, "verify": 1, "verify_seeds": 2, "sampler": "random",
+    "n_trials": 3, "study_name": "x", "jobs": 1, "seeds": 1, "verify": 1, "verify_seeds": 2, "sampler": "random",
     "space": {"ppo.learning_rate": {"log": [1e-4, 1e-2]}},
 }  # fmt: skip
 

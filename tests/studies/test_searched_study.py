@@ -18,7 +18,7 @@ def test_the_best_configuration_of_a_search_trains_as_the_trial_did(
     monkeypatch.chdir(tmp_path)
     options = {"seeds": 1, "verify": 1, "verify_seeds": 1, "space": {"ppo.gamma": {"uniform": [0.9, 0.99]}}}
     rookery.search(
-        "CartPole-v1", n_trials=2, study_name="tiny", workers=1, steps=512, num_envs=2, learner="ppo", verbose=False,
+        "CartPole-v1", n_trials=2, study_name="tiny", jobs=1, steps=512, num_envs=2, learner="ppo", verbose=False,
         search=options,
     )  # fmt: skip
     capsys.readouterr()

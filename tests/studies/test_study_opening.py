@@ -31,7 +31,7 @@ def make(base: Path, name: str = "probe", storage: str | None = None, **changes:
 def test_a_study_is_continued_by_its_settings(tmp_path: Path) -> None:
     """Those that do not change what a trial's value means may differ."""
     make(tmp_path).close()
-    free = {"n_trials": 7, "workers": 2, "timeout": "2h", "sampler": "random", "verify": 1, "trial_timeout": 5}
+    free = {"n_trials": 7, "jobs": 2, "timeout": "2h", "sampler": "random", "verify": 1, "trial_timeout": 5}
     with make(tmp_path, device="cpu", runs_dir="elsewhere", search=free) as store:
         assert store.study.user_attrs[STUDY_CONFIG]["world"] == "CartPole-v1"
     assert (tmp_path / "probe" / "config.toml").read_text() == 'world = "CartPole-v1"\nsteps = 1000\n'

@@ -205,7 +205,7 @@ def check_run_world(found: RunDir | None, options: argparse.Namespace, resuming:
 
     config = build_config(found.read_config())
     trusted = trust.check_run(found, config, options.trust, playing=not resuming)
-    world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options)
     return {"trust": True} if trusted else {}
 
 

@@ -153,7 +153,7 @@ def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
     if "world" in keywords or config.world.startswith(world_choice.OBJECT):
         return None
     spec = registry.by_source(
-        world_choice.find(config.world, config.takes_twin, config.learner, config.world_options).source
+        world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options).source
     )
     if spec is None or spec.report is None:
         return None

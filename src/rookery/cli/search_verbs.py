@@ -22,6 +22,7 @@ from rookery.cli.arguments import (
 )
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
+from rookery.console import say, silent
 from rookery.errors import OptionError
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 SEARCH: list[Flag] = [
     ("--n-trials --trials", "search.n_trials", "N"),
     ("--study-name --study", "search.study_name", "NAME"),
-    ("--workers --n-jobs", "search.workers", "K"),
+    ("--jobs --n-jobs --workers", "search.jobs", "K"),
     ("--storage", "search.storage", "FILE|URL"),
     ("--timeout", "search.timeout", "20h"),
     ("--sampler", "search.sampler", "tpe|gp|cmaes|random|grid"),
@@ -111,12 +112,13 @@ def _search(options: argparse.Namespace) -> int:
     check_search_size(config)
     from rookery.training.resolve import world_choice
 
-    world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options)
     check_installed()
     with loading():
         from rookery.studies.search_screen import print_result
-        from rookery.studies.search_study import run_search
-    from rookery.console import silent
+        from rookery.studies.search_study import WORKERS_ARE_JOBS, run_search
+    if vars(options).get("given_by", {}).get("search.jobs", ("",))[0] == "--workers":
+        say(WORKERS_ARE_JOBS)
 
     with stdout_to_stderr(options.json), silent(not config.monitor.verbose):
         result = run_search(config)

@@ -240,7 +240,7 @@ def _train(options: argparse.Namespace) -> int:
         check_run_size(config)
     from rookery.training.resolve import recipes, world_choice
 
-    world = world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    world = world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options)
     if config.on_out_of_memory == "raise":
         check_run_size(recipes.with_usual_settings(config, world.name, world.kernel))
     check_installed()

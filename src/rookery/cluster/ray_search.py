@@ -111,7 +111,7 @@ def open_ray_workers(cluster: ClusterOptions, base: RunConfig) -> Iterator[Clust
         on_gpu = base.device not in ("auto", "cpu")
         cores = CORES_OF_PROCESSES if base.backend == "process" else 1
         cores = max(1, min(cores, *connected.slots(None)))
-        runners = RayRunners(load_ray(), cores, int(on_gpu), base.search.workers)
+        runners = RayRunners(load_ray(), cores, int(on_gpu), base.search.jobs)
         jobs = max(1, min(runners.capacity(), base.search.n_trials))
         yield ClusterWorkers(runners, Shares(jobs, cores))
 

@@ -29,7 +29,9 @@ OLD_NAMES = {
     "run_name": "name",
     "verbose": "monitor.verbose",
     "on": "cluster.kind",
+    "twin": "compiled",
 }
+OLD_NAMES_WITHIN = {"search": {"workers": "jobs"}}  # of keys of a section
 PYTHONIC = {"True": "true", "False": "false"}
 MISSING = object()
 
@@ -88,6 +90,8 @@ def rename_old_keys(given: Mapping[str, Any]) -> dict[str, Any]:
             value = _device(value)
         elif key == "start_method" and value in ("default", "auto"):
             value = None
+        if name in OLD_NAMES_WITHIN and isinstance(value, Mapping):
+            value = _with_new_names(name, value)
         if name not in OLD_NAMES:
             _update(renamed, nested(key, deepcopy(value)))
             continue
@@ -102,6 +106,20 @@ def rename_old_keys(given: Mapping[str, Any]) -> dict[str, Any]:
         _update(renamed, nested(key, value))
         origin[key] = name
     return renamed
+
+
+def _with_new_names(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a section by their current names.
+
+    >>> _with_new_names("search", {"workers": 2, "n_trials": 9})
+    {'jobs': 2, 'n_trials': 9}
+    """
+    names = OLD_NAMES_WITHIN[section]
+    for old in names.keys() & values.keys():
+        new = names[old]
+        if values.get(new, values[old]) != values[old]:
+            raise ConfigError(two_names_message(f"{section}.{old}", values[old], f"{section}.{new}", values[new]))
+    return {names.get(key, key): value for key, value in values.items()}
 
 
 def _order(name: Any) -> int:

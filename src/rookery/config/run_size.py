@@ -108,11 +108,11 @@ def check_run_size(
 def check_search_size(config: RunConfig) -> None:
     """Refuse a search whose trials, those that train side by side as one program included, do not fit."""
     search = config.search
-    _check_counts({"search.workers": search.workers})
+    _check_counts({"search.jobs": search.jobs})
     check_run_size(config)
     parts = [_times(part, "search.population.size", search.population.size) for part in _parts(config, StepSize())]
-    workers = min(search.workers or 1, search.n_trials)
-    parts.append(Part("worker processes", workers * LEARNING_PROCESS, (Setting("search.workers", workers),)))
+    jobs = min(search.jobs or 1, search.n_trials)
+    parts.append(Part("worker processes", jobs * LEARNING_PROCESS, (Setting("search.jobs", jobs),)))
     on_gpu = _is_on_gpu(config)
     _compare([part for part in parts if not (part.on_device and on_gpu)], _free_memory(), "this machine", config)
 

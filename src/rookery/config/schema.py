@@ -165,7 +165,7 @@ class RunConfig(LearnerSections):
     start_method: Literal["spawn", "forkserver", "fork"] | None = Field(
         None, description="Start method of worker processes; if omitted, the fastest of the safe ones."
     )
-    twin: bool = Field(True, description="Use rookery's compiled version of the world if there is one.")
+    compiled: bool = Field(True, description="Use rookery's compiled version of the world if there is one.")
     groups: Literal[1, 2] | None = Field(
         None,
         description="With 2, half of the envs step while the policy acts for the other half; if omitted, chosen.",
@@ -307,10 +307,10 @@ class RunConfig(LearnerSections):
         ]
 
     @property
-    def takes_twin(self) -> bool:
+    def takes_compiled(self) -> bool:
         """Whether the compiled version may be used: not if other options ask for worker processes."""
         return (
-            self.twin
+            self.compiled
             and self.backend in ("auto", "kernel", "cuda")
             and self.num_envs != "adaptive"
             and self.step_timeout is None

@@ -286,8 +286,9 @@ class SearchOptions(ConfigTable):
         description="Where trials are recorded: a SQLite file, or the URL of a database such as "
         "postgresql://user@host/name; if omitted, study.db in the study's folder.",
     )
-    workers: Count | None = Field(
-        None, description="Processes that train trials at the same time; if omitted, by cores and memory."
+    jobs: Count | None = Field(
+        None,
+        description="Trials that are trained at the same time; if omitted, by cores and memory.",
     )
     timeout: Seconds | None = Field(
         None, description='Time after which no trial is begun and running ones are stopped, such as "20h".'

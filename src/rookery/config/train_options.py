@@ -14,6 +14,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Section = Mapping[str, Any]  # such as ppo={"clip": 0.1}
 Backend = Literal["auto", "serial", "thread", "process", "kernel", "cuda", "tensor"]
 Code = str | Callable[..., Any]  # "file.py:Name", or the class or function itself
+FIRST = ("steps", "seed", "num_envs", "learner", "device", "learning_rate", "world_options")  # what people give
 
 
 class OlderNames(TypedDict, total=False):
@@ -37,6 +38,7 @@ class OlderNames(TypedDict, total=False):
     run_name: str
     verbose: bool | int
     on: Literal["local", "ray"]
+    twin: bool
 
 
 class ResumeOptions(OlderNames, total=False):
@@ -64,6 +66,7 @@ class ResumeOptions(OlderNames, total=False):
 class TrainOptions(ResumeOptions, total=False):
     """Everything that decides a run. A key that is omitted, or None, has its default."""
 
+    world: Any  # of a configuration that is given as a file or a dict, instead of the one there
     world_options: Section
     steps: int | None
     episode_length: int | None
@@ -71,7 +74,7 @@ class TrainOptions(ResumeOptions, total=False):
     num_envs: int | Literal["auto", "adaptive"] | None
     backend: Backend
     start_method: Literal["spawn", "forkserver", "fork"] | None
-    twin: bool
+    compiled: bool
     groups: Literal[1, 2] | None
     step_timeout: float | None
     learner: str
@@ -88,20 +91,33 @@ class TrainOptions(ResumeOptions, total=False):
     image_size: int | Sequence[int] | Literal["auto", "full"]
 
 
-def with_keywords(options: Any) -> Callable[[Function], Function]:
-    """Show a function's keywords one by one in `help()` and notebooks, instead of `**options`."""
+def with_keywords(options: Any, defaults: Mapping[str, Any]) -> Callable[[Function], Function]:
+    """Show a function's keywords one by one in `help()` and notebooks, instead of `**options`: those that people give
+    first. `defaults` holds those of the configuration; a keyword without one is None, and then not given."""
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        *named, rest = signature.parameters.values()
+        first, *named, rest = signature.parameters.values()
+        assert rest.kind is rest.VAR_KEYWORD
         types = {key: getattr(kind, "__forward_arg__", kind) for key, kind in options.__annotations__.items()}
-        listed = [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            for key, kind in types.items()
-            if key not in OlderNames.__annotations__
-        ]
-        assert rest.kind is inspect.Parameter.VAR_KEYWORD
-        function.__signature__ = signature.replace(parameters=[*named, *listed])  # type: ignore[attr-defined]
+        hidden = {*OlderNames.__annotations__, first.name}
+        listed = [_keyword(key, kind, defaults.get(key)) for key, kind in types.items() if key not in hidden]
+        keywords = [*listed, *(one for one in named if one.kind is one.KEYWORD_ONLY)]
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[
+                first.replace(kind=first.POSITIONAL_OR_KEYWORD),
+                *(one for one in named if one.kind is not one.KEYWORD_ONLY),
+                *sorted(keywords, key=lambda one: (*FIRST, one.name).index(one.name)),
+            ]
+        )
         return function
 
     return decorate
+
+
+def _keyword(key: str, kind: str, default: Any) -> inspect.Parameter:
+    """A keyword with its type and its default, if that is a plain value."""
+    if not isinstance(default, (bool, int, float, str)):
+        default = None
+        kind = kind if "None" in kind or kind == "Any" else f"{kind} | None"
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

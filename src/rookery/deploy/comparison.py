@@ -49,7 +49,7 @@ def gate_kind(config: RunConfig) -> Kind:
     opponents = [opponent for phase in config.all_phases for opponent in phase.opponents]
     if config.evaluation.opponents or opponents:
         return "games"
-    world = world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    world = world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options)
     spec = worlds.by_source(world.source)
     is_game = (spec is not None and spec.two_player is not None) or world_choice.num_agents(world) == 2
     return "games" if is_game else "episodes"

@@ -21,14 +21,14 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """One sentence from the `time/...` shares of a progress event and the facts of the start event.
 
     Of the facts it uses `backend`, `num_envs`, `workers`, `device`, `learner`, `groups`, and where they are given
-    `cores` (of this machine), `twin` (the compiled version of the world) and `collectors` (of a cluster).
+    `cores` (of this machine), `compiled` (the compiled version of the world) and `collectors` (of a cluster).
     Without shares it returns "". If the run has a GPU, `system/gpu` among the values is the share of the time in which
     it was busy.
 
     >>> serial = {"backend": "serial", "num_envs": 8, "cores": 8}
     >>> advise({"time/env": 0.78, "time/policy": 0.12, "time/learner": 0.1}, serial)
     '78 % of the time is spent on stepping envs one after another; --backend process would use the other cores.'
-    >>> advise({"time/env": 0.78, "time/learner": 0.22}, {**serial, "twin": "rookery/CartPole-v1"})
+    >>> advise({"time/env": 0.78, "time/learner": 0.22}, {**serial, "compiled": "rookery/CartPole-v1"})
     '78 % of the time is spent on stepping envs; the compiled version rookery/CartPole-v1 is many times faster.'
     >>> advise({"time/learner": 0.7, "time/env": 0.3}, {"backend": "kernel", "learner": "ppo", "device": "cpu"})
     '70 % of the time is spent on the learner on the CPU; larger minibatches, fewer epochs or a GPU would help.'
@@ -69,9 +69,9 @@ def _balanced(shares: Mapping[str, float]) -> str:
 
 
 def _env(facts: Mapping[str, Any]) -> tuple[str, str]:
-    backend, twin = facts.get("backend"), facts.get("twin")
-    if twin and backend not in COMPILED:
-        return "stepping envs", f"the compiled version {twin} is many times faster"
+    backend, compiled = facts.get("backend"), facts.get("compiled")
+    if compiled and backend not in COMPILED:
+        return "stepping envs", f"the compiled version {compiled} is many times faster"
     if backend == "cuda":
         return "stepping envs on the GPU", "the world itself is the limit, which is the best case"
     if backend == "kernel":

@@ -44,16 +44,18 @@ from rookery.training.run.train import code_by_name
 from rookery.user_code import end_import
 
 FAILED = 1  # exit status
+WORKERS_ARE_JOBS = "`workers` of a search is called `jobs` now; workers step the envs of a run"
 MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
 REREAD_SECONDS = 5.0  # between two readings of the study, where nothing was heard: others may work on it too
 
 
 def search(
-    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | None = None,
+    world: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | None = None,
+    /,
     *,
     n_trials: int | None = None,
     study_name: str | None = None,
-    workers: int | None = None,
+    jobs: int | None = None,
     storage: str | None = None,
     timeout: float | str | None = None,
     sampler: str | None = None,
@@ -66,29 +68,34 @@ def search(
     """Search for good settings; returns the result, with the best verified trial. The same call again continues.
 
     Args:
-        what: A world, the path of a configuration, or one as a dict or `RunConfig`, as `rookery.train` takes it. Worker
+        world: A world, or a configuration: its path, a dict or a `RunConfig`, as `rookery.train` takes it. Worker
             processes must find the world, so that it cannot be a lambda or an env object.
         n_trials: Number of trials of the study, with those of earlier searches.
         study_name: Name of the study; made of world and learner if omitted.
-        workers: Processes that train trials at the same time.
+        jobs: How many trials are trained at the same time, each in a process of its own.
         storage: A SQLite file or the URL of a database; if omitted, a file in the study's folder.
         timeout: Time after which no trial is begun, such as "20h" or a number of seconds.
         sampler: "tpe", "gp", "cmaes", "random" or "grid".
         studies_dir: Folder that holds one folder per study.
         space: What varies, such as `{"ppo.learning_rate": {"log": [1e-5, 1e-2]}}`; a space of the learner's if omitted.
         search: Further keys of the section `search` of a configuration.
-        config_path: The path of a configuration, instead of `what`.
+        config_path: The path of a configuration, instead of `world`.
         options: Other keys of the configuration, as for `rookery.train`, such as `steps=20_000` or `num_envs=8`.
     """
     end_import("rookery.search")
+    if "workers" in options:
+        say(WORKERS_ARE_JOBS)
+        jobs = options.pop("workers") if jobs is None else jobs
     named = {
-        "n_trials": n_trials, "study_name": study_name, "workers": workers, "storage": storage, "timeout": timeout,
+        "n_trials": n_trials, "study_name": study_name, "jobs": jobs, "storage": storage, "timeout": timeout,
         "sampler": sampler, "studies_dir": None if studies_dir is None else str(studies_dir), "space": space,
     }  # fmt: skip
     given = {**(search or {}), **{key: value for key, value in named.items() if value is not None}}
-    if (what is None) == (config_path is None):
+    if world is None and config_path is None:
+        world = options.pop("world", None)
+    if (world is None) == (config_path is None):
         raise UsageError("rookery.search() takes a world, such as 'CartPole-v1', or `config_path`: give one of them")
-    source = what if config_path is None else Path(config_path)
+    source = world if config_path is None else Path(config_path)
     with silent(options.get("verbose") in (False, 0)):
         config = _config(source, given, dict(options))
     with silent(not config.monitor.verbose):

@@ -50,7 +50,7 @@ def study_config(config: RunConfig, recorded: Mapping[str, Any] | None = None) -
 
 def divided(base: RunConfig) -> Shares:
     """How many workers train at a time, and the cores of each."""
-    return divide(base, base.search.n_trials, usable_cores(), available_memory(), base.search.workers)
+    return divide(base, base.search.n_trials, usable_cores(), available_memory(), base.search.jobs)
 
 
 def with_share(base: RunConfig, shares: Shares) -> RunConfig:

@@ -204,7 +204,7 @@ def _shared_blocks() -> list[str]:
 
 RUN_STEPS, KILL_AT = 8_192, 2_048
 CONFIG: dict[str, Any] = {
-    "world": "CartPole-v1", "twin": False, "backend": "process", "workers": 2, "num_envs": 4, "learner": "ppo",
+    "world": "CartPole-v1", "compiled": False, "backend": "process", "workers": 2, "num_envs": 4, "learner": "ppo",
     "device": "cpu", "steps": RUN_STEPS, "seed": 1, "ppo": {"rollout_length": 64, "epochs": 2, "threads": 1},
     "evaluation": {"episodes": 1, "every": RUN_STEPS}, "checkpoints": {"every": 512},
     "monitor": {"panel": False, "plot": False, "tensorboard": False},

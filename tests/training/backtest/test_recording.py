@@ -110,7 +110,7 @@ def test_a_world_without_bars_is_refused():
     with pytest.raises(OptionError, match="is no market world: a backtest needs its `market`"):
         record_windows(find("rookery/CartPole-v1"), agent_for(CartPole))
     with pytest.raises(OptionError, match="is no market world that can be backtested"):
-        record_windows(find("CartPole-v1", twin=False), agent_for(CartPole))
+        record_windows(find("CartPole-v1", compiled=False), agent_for(CartPole))
 
 
 def test_an_agent_as_an_object(tmp_path):

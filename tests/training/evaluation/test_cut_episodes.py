@@ -47,7 +47,7 @@ def test_a_run_says_it_once(short: None, tmp_path: Path, caplog: pytest.LogCaptu
 
 
 def test_episodes_that_end_are_not_spoken_of(tmp_path: Path) -> None:
-    result = rookery.train(small("ppo", tmp_path, backend="serial", twin=False, steps=64))
+    result = rookery.train(small("ppo", tmp_path, backend="serial", compiled=False, steps=64))
     assert not [text for text in notes(result.path) if "cut" in text]
     assert cut_note([episodes.LONGEST - 1], 1.0) == ""
 

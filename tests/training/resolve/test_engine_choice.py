@@ -69,7 +69,7 @@ def test_the_same_command_makes_the_same_run(monkeypatch):
     seen = []
     for factor in (1.0, 10.0):
         monkeypatch.setattr("rookery.engine.autotune.TARGET_ROUND", 400e-6 / factor)
-        run = resolve_run(build_config("Acrobot-v1", twin=False, num_envs="auto", learner="dqn"))
+        run = resolve_run(build_config("Acrobot-v1", compiled=False, num_envs="auto", learner="dqn"))
         seen.append((run.config.num_envs, run.title))
     assert seen[0] == seen[1]
 
@@ -132,9 +132,9 @@ def test_continuous_control_is_normalised_unless_the_user_says_no():
     vector = gs.Box(-1, 1, (3,))
     assert usual_options(vector, vector)["ppo"] == {"normalise_observations": True, "normalise_rewards": True}
     assert usual_options(vector, gs.Discrete(2)) == usual_options(gs.Box(0, 1, (8, 8, 3)), vector) == {}
-    known = resolve_run(build_config("Pendulum-v1", twin=False, learner="ppo", num_envs=1, backend="serial"))
+    known = resolve_run(build_config("Pendulum-v1", compiled=False, learner="ppo", num_envs=1, backend="serial"))
     assert known.with_spaces(vector, vector).config.ppo.normalise_rewards is False  # its recipe has none
-    run = resolve_run(build_config("Pendulum-v1", twin=False, learner="td3", num_envs=1, backend="serial"))
+    run = resolve_run(build_config("Pendulum-v1", compiled=False, learner="td3", num_envs=1, backend="serial"))
     run = run.with_config(learner="ppo", ppo=PPOOptions())
     run = replace(run, world=replace(run.world, name="mine"))
     assert run.with_spaces(vector, vector).config.ppo.normalise_rewards is True

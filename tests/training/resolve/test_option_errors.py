@@ -91,4 +91,4 @@ def test_an_env_that_hides_its_options_is_not_guessed_at() -> None:
 
 def test_worlds_that_take_the_option_are_built(file: str) -> None:
     assert find(f"{file}:Sized", options={"size": 5}).spaces[0].shape == (2,)
-    assert np.isfinite(find("MountainCar-v0", twin=False, options={"goal_velocity": 0.1}).spaces[0].high).all()
+    assert np.isfinite(find("MountainCar-v0", compiled=False, options={"goal_velocity": 0.1}).spaces[0].high).all()

@@ -47,8 +47,8 @@ def test_a_known_world_gets_its_compiled_twin_and_says_so():
     """Unless it is asked to stay with Gymnasium's."""
     found = find("CartPole-v1")
     assert (found.name, found.source, found.kernel) == ("CartPole-v1", "rookery/CartPole-v1", True)
-    assert "twin=false" in found.note
-    plain = find("CartPole-v1", twin=False)
+    assert "compiled=false" in found.note
+    plain = find("CartPole-v1", compiled=False)
     assert (plain.source, plain.kernel, plain.note) == ("CartPole-v1", False, "")
 
 

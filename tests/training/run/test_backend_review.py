@@ -62,7 +62,7 @@ def test_with_one_core_nothing_is_started():
 def train(folder, **options):
     """A short run on envs in Python, with two groups on any backend."""
     return rookery.train(
-        "CartPole-v1", twin=False, learner="ppo", num_envs=4, groups=2, steps=1_024, ppo={"rollout_length": 32},
+        "CartPole-v1", compiled=False, learner="ppo", num_envs=4, groups=2, steps=1_024, ppo={"rollout_length": 32},
         runs_dir=folder, evaluation={"every": 1_024, "episodes": 2}, monitor={"plot": False, "tensorboard": False},
         **options,
     )  # fmt: skip

@@ -39,5 +39,5 @@ def test_a_run_without_a_checkpoint_has_no_agent_to_show(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("world", "seen"), [(f"{moody.__file__}:Steady", False), ("CartPole-v1", True)])
 def test_only_what_draws_can_be_watched(world: str, seen: bool, tmp_path: Path) -> None:
-    result = rookery.train(small("ppo", tmp_path, world=world, backend="serial", twin=False, steps=64))
+    result = rookery.train(small("ppo", tmp_path, world=world, backend="serial", compiled=False, steps=64))
     assert ("watch it" in offered(result.path)) == seen

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import typing
+from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 import rookery
-from rookery.config import RunConfig
+from rookery.config import RunConfig, train_options
 from rookery.config.layers import OLD_NAMES
 from rookery.config.train_options import OlderNames, ResumeOptions, TrainOptions
+from rookery.errors import UsageError, WorldError
 
 
 def test_every_key_is_a_typed_keyword() -> None:
@@ -28,8 +31,36 @@ def test_help_lists_the_keywords(function: typing.Any) -> None:
     parameters = inspect.signature(function).parameters
     assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values())
     assert {"callbacks", "ppo", "evaluation"} <= set(parameters)
-    assert parameters["max_restarts"].annotation == "int"
+    assert parameters["max_restarts"].annotation.startswith("int")
     assert "n_envs" not in parameters  # accepted too, but not advertised
+
+
+def test_help_begins_with_what_people_give() -> None:
+    names = list(inspect.signature(rookery.train).parameters)
+    assert names[:6] == ["world", "steps", "seed", "num_envs", "learner", "device"]
+
+
+@pytest.mark.parametrize("function", [rookery.train, rookery.resume])
+def test_defaults_are_of_the_declared_types(function: typing.Any) -> None:
+    """And those of `train` are those of the configuration."""
+    known = {**vars(train_options), **vars(inspect.getmodule(function))}
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        kind = eval(parameter.annotation, known)
+        assert TypeAdapter(kind).validate_python(parameter.default) == parameter.default, name
+        field = RunConfig.model_fields.get(name)
+        if function is rookery.train and field is not None and parameter.default is not None:
+            assert parameter.default == field.default, name
+
+
+@pytest.mark.parametrize("give", [rookery.train, rookery.search])
+def test_the_world_may_be_a_keyword(give: typing.Any, tmp_path: Path) -> None:
+    """Alone, or instead of the one in a configuration."""
+    (tmp_path / "run.toml").write_text('world = "CartPole-v1"')
+    for args in ((), (tmp_path / "run.toml",)):
+        with pytest.raises(WorldError, match="NoSuchWorld"):
+            give(*args, world="NoSuchWorld-v1", runs_dir=tmp_path)
+    with pytest.raises(UsageError, match="takes a world"):
+        give()
 
 
 @pytest.mark.parametrize("name", rookery.__all__)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import optuna
 
 from rookery.config.inputs import to_toml
+from rookery.config.layers import rename_old_keys
 from rookery.config.schema import RunConfig
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError
@@ -30,7 +31,7 @@ ADVISORY_LOCK = 7667673  # a number that no other program locks in PostgreSQL
 FREE = {
     "name", "runs_dir", "workers", "backend", "start_method", "device", "groups", "step_timeout", "on_failure",
     "max_restarts", "on_out_of_memory", "devices",
-    "search.n_trials", "search.study_name", "search.studies_dir", "search.storage", "search.workers",
+    "search.n_trials", "search.study_name", "search.studies_dir", "search.storage", "search.jobs",
     "search.timeout", "search.sampler", "search.seed", "search.constraints", "search.enqueue", "search.verify",
     "search.verify_seeds", "search.pruner", "search.trial_timeout", "search.trial_memory", "search.trial_gpu_memory",
     "search.max_failures",
@@ -206,7 +207,7 @@ def check_same(name: str, recorded: Mapping[str, Any], given: Mapping[str, Any])
     Raises:
         StudyError: Settings differ; the message names them.
     """
-    before, now = (flat(each, whole=WHOLE) for each in (recorded, json.loads(json.dumps(given))))
+    before, now = (flat(each, whole=WHOLE) for each in (rename_old_keys(recorded), json.loads(json.dumps(given))))
     fixed = [key for key in before if key in now and key not in FREE and not key.startswith(FREE_SECTIONS)]
     different = [key for key in fixed if before[key] != now[key]]
     if not different:

@@ -305,7 +305,7 @@ def check_cluster_search(config: RunConfig) -> None:
     if config.cluster.nodes is not None:
         raise ConfigError(
             "`cluster.nodes` is the number of collectors of one run, and every trial of a search trains on one node: "
-            "`search.workers` (--workers) is how many train at a time"
+            "`search.jobs` (--jobs) is how many train at a time"
         )
     if config.search.population.size > 1 or config.search.population.exploit_every is not None:
         raise ConfigError(

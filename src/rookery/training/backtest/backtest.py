@@ -162,4 +162,4 @@ def world_to_test(config: RunConfig, changes: Mapping[str, Any], world: str | No
     omitted = {*OF_RUNS, *(meant.get(option, option) for option in changes)}
     options = config.world_options if world is None else {}
     given = {option: value for option, value in options.items() if meant.get(option, option) not in omitted}
-    return find(name, config.takes_twin, config.learner, {**given, **changes})
+    return find(name, config.takes_compiled, config.learner, {**given, **changes})

@@ -202,7 +202,7 @@ def _world_to_play(trained: TrainedRun, world: str | None, options: dict[str, An
         trained.check_code()
     if world is None:
         world, options = config.world, {**config.world_options, **options}
-    return wrapped(config, find(world, config.takes_twin, config.learner, options))
+    return wrapped(config, find(world, config.takes_compiled, config.learner, options))
 
 
 def _check_spaces(run: str, agent: Agent, played_world: World) -> None:

@@ -145,7 +145,7 @@ def resolve_recorded_run(config: RunConfig, *, resuming: bool = False, world_obj
     if isinstance(world_object, TensorWorld):
         return _resolve_tensor_run(config, world_object)
     if world_object is None:
-        world = wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
+        world = wrapped(config, find(config.world, config.takes_compiled, config.learner, config.world_options))
     else:
         world = wrapped(config, world_of_object(world_object, config.world, config.world_options))
     env_world = _env_world(config, world)
@@ -175,7 +175,7 @@ def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]
         world = world_of_object(world_object, config.world, config.world_options)
     else:
         named = None if config.learner == "auto" else config.learner
-        world = find(config.world, config.takes_twin, named, config.world_options)
+        world = find(config.world, config.takes_compiled, named, config.world_options)
     world, config = _with_episode_length(wrapped(config, world), config)
     changes: dict[str, Any] = {"world_options": recorded_options(world, config.world_options)}
     if isinstance(world.source, str) and ".py:" in world.source:

@@ -79,17 +79,19 @@ class World:
         return description.observation_space, description.action_space
 
 
-def find(world: str, twin: bool = True, learner: str | None = None, options: Mapping[str, Any] | None = None) -> World:
+def find(
+    world: str, compiled: bool = True, learner: str | None = None, options: Mapping[str, Any] | None = None
+) -> World:
     """Look a world up by its id, its short name or its place in a file.
 
     Args:
         world: As the user wrote it.
-        twin: Use rookery's compiled version of a Gymnasium env, if there is one and it takes the options.
+        compiled: Use rookery's compiled version of a Gymnasium env, if there is one and it takes the options.
         learner: If it is known already; one for discrete actions only gets these where a world has both kinds.
         options: Keyword arguments for the world.
 
     Example:
-        >>> find("CartPole-v1").source, find("CartPole-v1", twin=False).source
+        >>> find("CartPole-v1").source, find("CartPole-v1", compiled=False).source
         ('rookery/CartPole-v1', 'CartPole-v1')
     """
     if world.startswith(OBJECT):
@@ -110,11 +112,11 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
         successor = _successor(world)
         if successor is None:
             raise WorldError(_unknown(world))
-        found = find(successor, twin, learner, options)
+        found = find(successor, compiled, learner, options)
         return replace(found, note=f"{world}: using {successor}, its newest version here. {found.note}".strip())
-    compiled = registry.compiled_version(world) if twin else None
-    if compiled is not None:
-        return _compiled(compiled, kwargs)
+    version = registry.compiled_version(world) if compiled else None
+    if version is not None:
+        return _compiled(version, kwargs)
     return _plain(world, kwargs)
 
 
@@ -366,7 +368,7 @@ def _compiled(spec: WorldSpec, kwargs: dict[str, Any]) -> World:
         kernel_of(resolve(spec.source, kwargs=kwargs))
     except RookeryError as error:
         return _plain(world, kwargs, f"{world}: using Gymnasium's env, as rookery's compiled version refuses: {error}")
-    note = f"{world}: using rookery's compiled version {spec.source}; --set twin=false keeps Gymnasium's"
+    note = f"{world}: using rookery's compiled version {spec.source}; --set compiled=false keeps Gymnasium's"
     return World(world, spec.source, kernel=True, env_kwargs=kwargs, note=note)
 
 

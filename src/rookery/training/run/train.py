@@ -34,9 +34,10 @@ from rookery.training.storage.run_dir import RunDir
 from rookery.user_code import end_import, name_in_file
 
 
-@with_keywords(TrainOptions)
+@with_keywords(TrainOptions, {name: field.default for name, field in RunConfig.model_fields.items()})
 def train(
-    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | VectorEnv | None = None,
+    world: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | VectorEnv | None = None,
+    /,
     *,
     config_path: str | Path | None = None,
     **options: Unpack[TrainOptions],
@@ -44,12 +45,18 @@ def train(
     """Train an agent; returns the result, with the agent.
 
     Args:
-        what: A world (a Gymnasium id, "file.py:MyEnv", a class, a function or lambda, an env or a vector env), the path
-            of a configuration, or one as a dict or `RunConfig`.
-        config_path: The path of a configuration, instead of `what`.
-        options: Keys of the configuration (`rookery train --help-config` describes them), such as `num_envs=8`,
-            `device="cuda"`, `steps=20_000` or `ppo={"clip": 0.1}`. Callbacks, wrappers, networks and schedules may be
-            given as objects, classes and functions.
+        world: A Gymnasium id, "file.py:MyEnv", a class, a function or lambda, an env or a vector env; or a
+            configuration: its path, a dict or a `RunConfig`.
+        steps: How many steps to train for, counted over all envs. rookery has tested settings for some worlds, which
+            replace the defaults above.
+        seed: The same seed and settings give the same run.
+        num_envs: How many envs are stepped at once; "auto" measures.
+        learner: "ppo", "sac", "dqn" or "td3"; "auto" chooses by the action space.
+        device: "cpu", "cuda", "cuda:1" or "mps"; "auto" takes a GPU where it is faster.
+        options: All keys of the configuration (`rookery train --help-config` describes them), such as
+            `ppo={"clip": 0.1}`. Callbacks, wrappers, networks and schedules may be given as objects, classes and
+            functions.
+        config_path: The path of a configuration, instead of `world`.
 
     Example:
         >>> import contextlib, io, rookery, tempfile
@@ -61,8 +68,8 @@ def train(
         (1,)
     """
     end_import("rookery.train")
-    what = _one_of(what, config_path)
     given: dict[str, Any] = dict(options)
+    what = _one_of(given.pop("world", None) if world is None and config_path is None else world, config_path)
     callbacks = take_callbacks(given)
     name, world_object = what, None
     if not isinstance(what, (str, Mapping, Path, RunConfig)):
@@ -127,7 +134,7 @@ def _run_with_enough_memory(
         release_memory()  # out here, where the error no longer holds the frames of the run
 
 
-@with_keywords(ResumeOptions)
+@with_keywords(ResumeOptions, {})
 def resume(
     run: str | Path,
     runs_dir: str | Path = "runs",

@@ -64,7 +64,7 @@ def import_sb3(path: str | Path, env: str | None = None, vecnormalize: str | Pat
 
 def _spaces(archive: SB3Archive, env: str | None) -> tuple[spaces.Space, spaces.Space]:
     if env is not None:
-        return find(env, twin=False).spaces
+        return find(env, compiled=False).spaces
     observed, acted = (space_from_facts(archive.facts.get(f"{what}_space"), what) for what in ("observation", "action"))
     return observed, acted
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.config.layers import rename_old_keys
 from rookery.errors import RookeryError
 from rookery.learners.own_learners import learner_names
 from rookery.monitor.formatting import count, duration, number, rate
@@ -70,7 +71,7 @@ def differences(runs: Sequence[RunDir]) -> dict[str, list[Any]]:
 def read_config(run: RunDir) -> dict[str, Any]:
     """The configuration of a run; {} if it cannot be read."""
     try:
-        return run.read_config()
+        return rename_old_keys(run.read_config())  # so that runs of earlier versions compare
     except (RookeryError, OSError):
         return {}
 
