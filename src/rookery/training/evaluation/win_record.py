@@ -188,6 +188,7 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return numbers[np.isfinite(numbers)]
 
 
+STEADY = 1.5  # standard errors; with equal spreads this asks for a little more than the comparison by episodes
 WIDE = 0.1  # half of an interval, relative to the mean; of a share of games, absolute
 
 
@@ -210,9 +211,10 @@ def is_wide(returns: Sequence[float]) -> bool:
 def is_better(returns: Sequence[float], best: Sequence[float], best_mean: float) -> bool:
     """Whether an evaluation is better than the best before by more than noise.
 
-    Its mean must be larger and, over the episodes that both have played, the mean difference must exceed its standard
-    error: these episodes began alike, so their differences vary less than their returns. As the best one stays the
-    same until it is beaten, small steps forward add up.
+    Its mean must be larger, and so by more than chance: over the episodes that both have played, the mean difference
+    exceeds its standard error (these episodes began alike, so their differences vary less than their returns), or its
+    own lower bound is above the best mean (a steady agent beats one that sometimes fails, whose failures would be all
+    of the difference's error). As the best one stays the same until it is beaten, small steps forward add up.
 
     Args:
         returns: Of its episodes, by their number.
@@ -224,12 +226,16 @@ def is_better(returns: Sequence[float], best: Sequence[float], best_mean: float)
         False
         >>> is_better([10.0, 21.0, 32.0], [9.0, 20.0, 30.0], 19.67)
         True
+        >>> is_better([93.0] * 5, [98.0, 98.0, 98.0, 97.0, 0.0], 78.2)  # it never fails
+        True
     """
     mean = float(np.mean(returns))
     if not mean > best_mean:
         return False
     if not len(best):
         return mean - best_mean > standard_error(returns)
+    if mean - STEADY * standard_error(returns) > best_mean:
+        return True
     common = min(len(returns), len(best))
     gains = np.subtract(returns[:common], best[:common])
     return float(gains.mean()) > standard_error(gains)
