@@ -1,7 +1,7 @@
 """For MkDocs: the README as the first page, and a page for each file of the repository to which a page links.
 
-On the pages of a repository, `[ppo.py](../src/rookery/learners/algorithms/ppo.py)` opens the file. The site has a copy of it, so
-that the same link works there, without a network.
+On the pages of a repository, `[ppo.py](../src/rookery/learners/algorithms/ppo.py)` opens the file. The site has a copy
+of it, so that the same link works there, without a network.
 """
 
 from __future__ import annotations

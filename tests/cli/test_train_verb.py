@@ -462,3 +462,16 @@ def test_the_file_of_a_cluster_is_for_one_machine_too(calls, tmp_path):
     assert main(["train", str(tmp_path / "on_ray.toml"), "--on", "local"]) == 0
     ((config,), _), *_ = calls
     assert (config.cluster.kind, config.cluster.nodes) == ("local", 4)
+
+
+@pytest.mark.parametrize("command", ["train", "search"])
+def test_options_of_a_world_are_in_the_help_of_that_world(command, capsys):
+    """The general help has none of them, and says how to see them."""
+    helps = {}
+    for words in ([], ["gameboy"], ["crypto"], ["hockey"]):
+        with pytest.raises(SystemExit):
+            main([command, *words, "--help"])
+        helps["".join(words)] = capsys.readouterr().out
+    assert {name for name, text in helps.items() if "--rom" in text} == {"gameboy"}
+    assert {name for name, text in helps.items() if "--lookback" in text} == {"crypto"}
+    assert f"rookery {command} WORLD --help" in helps[""]

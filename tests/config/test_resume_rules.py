@@ -128,7 +128,7 @@ def test_help_and_docs_name_every_key_that_can_change():
 
     resume = next(iter(build_parser()._subparsers._group_actions)).choices["resume"]
     help_text = next(action.help for action in resume._actions if action.dest == "set")
-    page = (Path(__file__).parents[2] / "docs/training.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/runs.md").read_text()
     listed = page[page.index("`--set` (in Python: keywords of `rookery.resume`)") :].partition("The checkpoint")[0]
     for key in (*CHANGEABLE, *(f"{section}.*" for section in CHANGEABLE_SECTIONS)):
         assert key in help_text and f"`{key}`" in listed, key

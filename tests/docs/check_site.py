@@ -1,10 +1,11 @@
-"""Checks the built site: `python tests/docs/check_site.py site`. Prints each dead link and each thing that a reader
-without a network would not get, and fails if there is one."""
+"""Checks the built site: `python tests/docs/check_site.py site`. Prints each dead link, each page without its Markdown,
+and each thing that a reader without a network would not get, and fails if there is one."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
@@ -32,10 +33,23 @@ class SitePage(HTMLParser):
 def problems(site: Path) -> Iterator[str]:
     """Each problem of the site in a line."""
     pages = {path: SitePage(path) for path in sorted(site.rglob("*.html"))}
+    yield from markdown_problems(site, pages)
     for path, page in pages.items():
         for link, loaded in page.links:
             if why := problem(site, pages, path, link, loaded):
                 yield f"{path.relative_to(site)}: {link}: {why}"
+
+
+def markdown_problems(site: Path, pages: Iterable[Path]) -> Iterator[str]:
+    """Each page is there as Markdown too, and `llms.txt` lists it, unless it is the copy of a file."""
+    listed = set(re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text()))
+    for path in pages:
+        name = str(path.relative_to(site).with_suffix(".md"))
+        if name != "404.md" and not (site / name).is_file():
+            yield f"{name}: there is no such file beside the page"
+        if name != "404.md" and not name.startswith("files/") and name not in listed:
+            yield f"{name}: llms.txt does not list it"
+    yield from (f"llms.txt: {name}: leads nowhere" for name in listed if not (site / name).is_file())
 
 
 def problem(site: Path, pages: dict[Path, SitePage], path: Path, link: str, loaded: bool) -> str | None:

@@ -1,10 +1,9 @@
-"""docs/kernel-worlds.md says what is true."""
+"""The pages on kernel worlds say what is true."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +11,14 @@ from gymnasium.utils.env_checker import check_env
 
 import rookery
 from conformance.compare import record, same
+from docs.pages import PAGES
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
 from rookery.user_code import load_file
 
 pytestmark = pytest.mark.usefixtures("all_allowed")
 
-PAGE = (Path(__file__).parents[2] / "docs" / "kernel-worlds.md").read_text()
+PAGE = "".join(text for name, text in PAGES.items() if name.startswith("docs/kernel-worlds"))
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 MESSAGES = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 WORLDS = {re.search(r"class (\w+)", block).group(1): block for block in BLOCKS if "def observe(" in block}

@@ -22,7 +22,7 @@ from rookery.config import collect_config
 
 NOT_RUN = 3  # blocks of Python that no test runs
 # Run, and their results compared, in test_readme.py and test_training_page.py.
-TESTED_ELSEWHERE = {"README.md", "docs/tour.md", "docs/training.md", "docs/learners.md"}
+TESTED_ELSEWHERE = {"README.md", "docs/tour.md", "docs/training.md", "docs/own-code.md", "docs/learners.md"}
 # The same in less time: shorter measurements, and envs in this process.
 SHORTER = {
     r"seconds=1\.0": "seconds=0.02",
@@ -65,6 +65,9 @@ policy = lambda observations: np.zeros(len(observations), int)
 training = FewTimes()
 '''
 KERNEL_WORLDS = """
+import gymnasium
+import numpy as np
+import rookery
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.classic import CartPole
 
@@ -78,15 +81,21 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 VecNormalize(make_vec_env("CartPole-v1")).save("vecnormalize.pkl")
 """
+MEADOW = blocks("docs/kernel-worlds.md", "python")[0]
 BEFORE = {
     "docs/engine.md": ENGINE,
     "docs/kernel-worlds.md": KERNEL_WORLDS,
+    "docs/kernel-worlds-data.md": KERNEL_WORLDS + MEADOW,
+    "docs/kernel-worlds-debugging.md": KERNEL_WORLDS + MEADOW,
     "docs/other-libraries.md": OTHER_LIBRARIES,
 }
-FILES = {  # None: the first block of Python
+FILES = {
     "docs/engine.md": {"my_env.py": ENGINE},
-    "docs/kernel-worlds.md": {"meadow.py": None},
-    "docs/mujoco.md": {"swing.py": None, "swing.xml": next(iter(blocks("docs/mujoco.md", "xml")))},
+    "docs/kernel-worlds.md": {"meadow.py": MEADOW},
+    "docs/mujoco.md": {
+        "swing.py": blocks("docs/mujoco.md", "python")[0],
+        "swing.xml": blocks("docs/mujoco.md", "xml")[0],
+    },
 }
 
 EXAMPLE = re.compile(r"^(?:<!-- (slow|not run): [^\n]+ -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -131,7 +140,7 @@ def shortened(code: str) -> str:
 def test_python_runs(page, marks, folder):
     """A page's blocks run one after another, as a reader would paste them."""
     for name, text in FILES.get(page, {}).items():
-        (folder / name).write_text(EXAMPLES[page][0][1] if text is None else text)
+        (folder / name).write_text(text)
     scope = {"__name__": "__main__"}
     exec(BEFORE.get(page, ""), scope)
     codes = [shortened(code) for mark, code in EXAMPLES[page] if mark in marks]
@@ -189,7 +198,7 @@ def parser():
 @pytest.mark.parametrize("words", command_list("rookery"))
 def test_commands_are_understood(words, parser, parser_folder):
     """Verbs and flags exist, and so do the keys after `--set`."""
-    options = parser.parse_args(words[1:])
+    options = parser.parse_args([word for word in words[1:] if word != "--help"])
     assert options.command == words[1]
     if words[1] == "train" and len(words) > 2:
         assert "world" in collect_config(options.world, options.set)
@@ -204,6 +213,16 @@ def test_other_commands_exist(words):
         assert importlib.util.find_spec(words[2])
     else:
         assert (ROOT / words[1]).is_file()
+
+
+GENERATED = {"docs/configuration.md"}
+LONGEST = {"README.md": 100, "CHANGELOG.md": 1000}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in GENERATED])
+def test_pages_are_short(page):
+    """A longer page is two pages: one for each thing that a reader wants to do."""
+    assert len(PAGES[page].splitlines()) <= LONGEST.get(page, 400)
 
 
 @pytest.mark.parametrize("page", PAGES)

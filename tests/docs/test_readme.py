@@ -23,10 +23,6 @@ def run(folder, code):
     return done
 
 
-def test_the_readme_fits_on_a_screen_or_two():
-    assert len(PAGES["README.md"].splitlines()) <= 100
-
-
 def test_the_ten_lines_train_an_agent(tmp_path):
     """With a fifth of the steps, which is enough to be much better than random actions."""
     short = TEN_LINES.replace("num_envs=8).agent", "num_envs=8, steps=20_000, verbose=False).agent")

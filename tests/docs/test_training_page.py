@@ -1,4 +1,4 @@
-"""docs/training.md, docs/learners.md and docs/configuration.md say what is true."""
+"""The pages on training, docs/learners.md and docs/configuration.md say what is true."""
 
 from __future__ import annotations
 
@@ -20,15 +20,20 @@ def shortened(code):
     return re.sub(r'"start_steps": \d+', '"start_steps": 500', re.sub(r"\bsteps=[\d_]+", "steps=512", code))
 
 
-def test_the_tour_in_python(tmp_path, monkeypatch):
-    """Train, resume, load and play, then a world of one's own, as the page continues."""
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A reader's folder, with the files of both pages."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    first, second, world, own, callbacks, called, networks, trained, notebook, built, tensors = blocks(
-        "docs/training.md", "python"
-    )
-    for text in (world, callbacks, networks):
-        Path(text.split("\n")[0].removeprefix("# ")).write_text(text)
+    for block in (*blocks("docs/training.md", "python"), *blocks("docs/own-code.md", "python")):
+        if name := re.match(r"# (\w+\.py)\n", block):
+            Path(name[1]).write_text(block)
+    return tmp_path
+
+
+def test_the_tutorial_in_python(folder):
+    """Train, resume, load and play, then a world of one's own."""
+    first, second, _, own = blocks("docs/training.md", "python")
     scope = {}
     exec(shortened(first), scope)
     assert scope["actions"].shape == (1,) and scope["result"].num_envs == 8
@@ -36,6 +41,12 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     assert scope["result"].total_steps == 2_048 and scope["total"] >= 8
     exec(shortened(own), scope)
     assert scope["result"].run_name.startswith("my_env-Corridor-ppo") and scope["result"].episodes > 0
+
+
+def test_your_own_code_in_python(folder):
+    """Callbacks, networks, notebooks, envs that are built, and tensors."""
+    _, called, _, trained, notebook, built, tensors = blocks("docs/own-code.md", "python")
+    scope = {}
     exec(shortened(called).replace("num_envs=4", 'num_envs=4, backend="serial"'), scope)
     assert "evaluations" in (scope["result"].path / "metrics.jsonl").read_text()
     exec(shortened(trained), scope)
@@ -65,7 +76,7 @@ def test_the_run_folder_is_as_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope = {}
     exec(shortened(blocks("docs/training.md", "python")[0]), scope)
-    (shown,) = re.findall(r"    runs/\S+\n((?:      .*\n)+)", PAGES["docs/training.md"])
+    (shown,) = re.findall(r"    runs/\S+\n((?:      .*\n)+)", PAGES["docs/runs.md"])
     names = re.findall(r"^      ([\w./]+)", shown, re.MULTILINE)
     on_request = {"videos/", "report/"}  # the second of worlds that have reports
     assert len(names) > 6
@@ -78,7 +89,7 @@ def test_configs_are_valid():
 
     for path in (ROOT / "configs").iterdir():
         collect_config(read_config(path))
-    (shown,) = re.findall(r"```toml\n(.*?)```", PAGES["docs/training.md"], re.DOTALL)
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGES["docs/runs.md"], re.DOTALL)
     check(tomllib.loads(shown))
 
 

@@ -48,7 +48,9 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, add_arguments: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any) -> None:
         # An abbreviation that is unique today would be ambiguous once there are more flags.
-        super().__init__(**{"allow_abbrev": False, **options})
+        super().__init__(**{"allow_abbrev": False, **options, "add_help": False})
+        self.add_argument("-h", "--help", action=_Help, help="show this help and exit")
+        self.add_to_help: Callable[[argparse.Namespace], None] | None = None
         for kind in (None, "store"):
             self.register("action", kind, _StoreByOneName)
         self._add_arguments = add_arguments
@@ -103,6 +105,17 @@ class Parser(argparse.ArgumentParser):
 
         key = key_named(flag.lstrip("-").replace("-", "_"))
         return f"write --set {key}=VALUE" if key else ""
+
+
+class _Help(argparse._HelpAction):
+    """Prints the help. A command can add to it what depends on the words before `--help`, such as the world."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        if isinstance(parser, Parser) and parser.add_to_help is not None:
+            parser.add_to_help(namespace)
+        super().__call__(parser, namespace, values, option)
 
 
 class _StoreByOneName(argparse._StoreAction):

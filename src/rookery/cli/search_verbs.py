@@ -92,7 +92,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
                 add_flag(groups[title], names, key, metavar)
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
     groups["many machines"].add_argument(REFUSED[0], dest=REFUSED[1], type=config_value, help=argparse.SUPPRESS)
-    train_verb.add_world_flags(groups["the world"])
+    train_verb.add_world_flags(parser)
     no_panel_argument(groups["output"])
     groups["output"].add_argument(
         "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"

@@ -21,7 +21,7 @@ from rookery.cli.arguments import (
     show,
     stdout_to_stderr,
 )
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, Parser, add_command
 from rookery.console import say, silent
 from rookery.errors import OptionError
 from rookery.kernel.gpu_driver import open_context_early
@@ -30,6 +30,7 @@ from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.config import RunConfig
+    from rookery.worlds.world_spec import WorldOption
 
 Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar ("": the names of all learners)
 
@@ -95,7 +96,7 @@ EXAMPLES = (
     "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
     "rookery train CartPole-v1 --num-episodes 500 --learning-rate 1e-3",
     "rookery train CartPole-v1 --from latest --steps 50_000",
-    *(example for spec in registry.BUILT_IN for example in spec.examples),
+    "rookery train hockey --opponents self,strong --steps 1e7",
     "rookery train configs/curriculum_base.json --num-envs 8 --name third",
 )
 
@@ -125,6 +126,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         for names, key, metavar in flags:
             add_flag(groups[title], names, key, metavar)
     _add_switches(groups)
+    add_world_flags(parser)
     add_seed_arguments(groups["the run"])
     more = parser.add_argument_group("everything else")
     set_argument(
@@ -162,7 +164,6 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
         "--batch-size", dest="batch_size", type=config_value, metavar="N",
         help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
     )  # fmt: skip
-    add_world_flags(groups["the world"])
     for flag, key, title in (("--wrap", "wrappers", "the world"), ("--callback", "callbacks", "the run")):
         groups[title].add_argument(
             flag, dest=key, action="append", metavar="FILE:NAME", help=f"{_help_of(key)}; can be repeated"
@@ -189,23 +190,35 @@ def _gpus(text: str) -> int | list[int]:
     return [int(number) for number in text.split(",")] if "," in text else int(text)
 
 
-def add_world_flags(group: argparse._ArgumentGroup) -> None:
-    """The flags of options that worlds add."""
-    for key, (kind, metavar, text) in world_flags().items():
-        name = key.partition(".")[2]
-        names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))  # with underscores too, as in a file
-        group.add_argument(*names, dest=key, type=kind, metavar=metavar, help=text)
+def add_world_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of options that worlds add. The help shows those of the world that is named before `--help`."""
+    worlds = [spec.name for spec in registry.specs() if spec.options]
+    group = parser.add_argument_group(
+        "options of a world", f"`{parser.prog} WORLD --help` lists them, for {', '.join(worlds)}"
+    )
+    actions = {}
+    for key, option in world_flags().items():
+        names = dict.fromkeys((f"--{option.name.replace('_', '-')}", f"--{option.name}"))  # underscores as in a file
+        kind = str if option.is_file or option.is_folder else config_value
+        actions[key] = group.add_argument(*names, dest=key, type=kind, metavar=option.metavar, help=argparse.SUPPRESS)
+
+    def add_to_help(given: argparse.Namespace) -> None:
+        spec = registry.get(given.world) if given.world else None
+        if spec is not None and (spec.options or spec.examples):
+            group.title, group.description = f"options of {spec.name}", None
+            for option in spec.options:
+                actions[f"world_options.{option.name}"].help = option.help
+            if spec.examples and parser.prog.endswith(" train"):
+                parser.epilog = "example: " + "\n         ".join(spec.examples)
+
+    if isinstance(parser, Parser):
+        parser.add_to_help = add_to_help
 
 
-def world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
-    """Keys of the options that worlds add to this command, with the type, the metavar and the help of each."""
-    flags: dict[str, tuple[Callable[[str], Any], str, str]] = {}
-    for spec in registry.specs():
-        for option in spec.options:
-            kind = str if option.is_file or option.is_folder else config_value
-            kind, metavar, others = flags.get(key := f"world_options.{option.name}", (kind, option.metavar, ""))
-            flags[key] = kind, metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
-    return flags
+def world_flags() -> dict[str, WorldOption]:
+    """Keys of the options that worlds add to this command, with the first option of each key."""
+    options = (option for spec in reversed(registry.specs()) for option in spec.options)
+    return {f"world_options.{option.name}": option for option in options}
 
 
 def _help_of(key: str) -> str:
