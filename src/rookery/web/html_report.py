@@ -73,7 +73,13 @@ def inlined_page(recorded: dict[str, Any], title: str) -> str:
     )
     page = page.replace("<title>rookery</title>", f"<title>{html.escape(title)}</title>")
     shown = " ".join(part for part in PARTS if recorded.get(part))
-    return page.replace("<html ", f'<html data-report="{shown}" ').replace("</head>", f"{head}\n</head>")
+    marks = f'data-report="{shown}" data-first="{html.escape(_first_view(list(recorded.get("runs", ()))))}"'
+    return page.replace("<html ", f"<html {marks} ").replace("</head>", f"{head}\n</head>")
+
+
+def _first_view(ids: Sequence[str]) -> str:
+    """A report on one run opens on that run, others on the table of runs."""
+    return "/runs/" + "/".join(quote(word, safe="") for word in ids[0].split("/", 1)) if len(ids) == 1 else "/"
 
 
 def _modules() -> dict[str, str]:

@@ -24,6 +24,18 @@ def test_it_shows_the_runs(page: Any, runs: Path, tmp_path: Path) -> None:
     assert page.locator("#views a").all_inner_texts() == ["Runs", "Compare"]
 
 
+def test_of_one_run_it_opens_on_that_run(page: Any, runs: Path, tmp_path: Path) -> None:
+    """Also one with an odd name; the table of runs is one click away."""
+    file, name = tmp_path / "report.html", "50 % & more"
+    (runs / "cartpole_seed1").rename(runs / name)
+    write_report([runs / name], file)
+    page.goto(file.as_uri())
+    page.locator(".chart canvas").first.wait_for()
+    assert page.get_by_role("heading", level=1).inner_text().startswith(name)
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_role("link", name=name).first.wait_for()
+
+
 def test_it_shows_bands_and_accounts(page: Any, runs: Path, tmp_path: Path) -> None:
     """Seeds as one band as long as all of them are chosen, and the account of a run that trades."""
     file, seeds = tmp_path / "report.html", [f"cartpole_seed{number}" for number in (1, 2, 3)]

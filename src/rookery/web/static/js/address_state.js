@@ -7,8 +7,10 @@ const isReport = parts !== undefined;
 /** Whether a view can be shown; a report has those of runs, and some that only some runs have. */
 export const isShown = (path) => !isReport || path === "/" || path === "/compare" || parts.includes(path.slice(1));
 
+const first = document.documentElement.dataset.first ?? "/"; // of a report on one run: that run
+
 /** The path and the query of the view. */
-export const here = () => (isReport ? new URL(location.hash.slice(1) || "/", "http://report") : location);
+export const here = () => (isReport ? new URL(location.hash.slice(1) || first, "http://report") : location);
 
 /** Change the address, without loading anything. */
 export function visit(href, { replace = false } = {}) {
