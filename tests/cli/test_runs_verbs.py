@@ -90,7 +90,8 @@ def test_compare_joins_seeds_and_names_differences(runs, capsys, quick_plots):
     assert main(["compare", "cart-s0", "cart-s1", "cart-s2", "own"]) == 0
     out = capsys.readouterr().out
     assert "cart (3 seeds)" in out and "20 to 22" in out and "my_env.py:MyEnv" in out
-    assert "plot: runs/plots/compare.png" in out and (runs / "plots" / "compare.png").is_file()
+    plot = "eval-return-over-steps-of-cart-3-seeds-own.png"
+    assert f"plot: runs/plots/{plot}" in out and (runs / "plots" / plot).is_file()
 
 
 def test_compare_each_run_as_json(runs, capsys, quick_plots):
@@ -110,7 +111,7 @@ def test_compare_does_without_matplotlib(runs, capsys, caplog, monkeypatch):
 def test_plot_writes_the_file_that_is_asked_for(runs, capsys, quick_plots):
     for words, path in (
         (["own"], "runs/own/plots/learning.png"),
-        (["cart-s0", "own"], "runs/plots/curves.png"),
+        (["cart-s0", "own"], "runs/plots/eval-return-over-steps-of-cart-s0-own.png"),
         (["cart-s0", "own", "--x", "episodes", "--output", "deep/er.pdf"], "deep/er.pdf"),
         (["own", "--metric", "loss/value", "--output", "loss.svg"], "loss.svg"),
     ):

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from monitor import telling
 from rookery.errors import MissingExtra
-from rookery.monitor import plot_process
+from rookery.monitor import plot_process, plots
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.plots import draw, plot_run
@@ -53,6 +54,33 @@ def test_every_run_has_a_picture(which: str, tmp_path: Path) -> None:
     out = draw(told(tmp_path, RUNS[which]), tmp_path / "plots" / "learning.png")
     assert out.read_bytes().startswith(b"\x89PNG") and len(out.read_bytes()) > 5_000
     assert [path.name for path in out.parent.iterdir()] == ["learning.png"]
+
+
+def test_every_panel_says_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A title above each, and a legend that names the raw line where there is a smoothed one beside it."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, out: drawn.append(figure))
+    draw(told(tmp_path, few(40)), tmp_path / "out.png")
+    returns, length, losses, speed = drawn[0].axes
+    titles = [axes.get_title(loc="left") for axes in drawn[0].axes]
+    assert len(set(titles)) == 4 and all(titles)
+    assert "mean of the last 100" in titles[1]
+    for axes in (losses, speed):
+        named = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert named[-2:] == ["raw", "smoothed"]
+    assert len(length.lines) == 1
+    assert [line.get_label() for line in returns.lines if "episodes" in line.get_label()] == [
+        "episodes, mean of the last 100"
+    ]
+
+
+def test_a_mean_is_not_smoothed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Returns and lengths are means of 100 episodes as they are."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, out: drawn.append(figure))
+    steep = [telling.progress(i, 1.0, **{"episode/return": 100.0 * (i % 2)}) for i in range(100)]
+    draw(told(tmp_path, steep), tmp_path / "out.png")
+    assert set(drawn[0].axes[0].lines[0].get_ydata()) == {0.0, 100.0}
 
 
 def test_no_global_state_is_touched(tmp_path: Path) -> None:
@@ -125,7 +153,7 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     """Also if that is killed."""
     code = """
 import os, signal
-from rookery.monitor import plot_process
+from rookery.monitor import plot_process, plots
 plot_process._pays = lambda: True
 with plot_process.imported_early():
     print(plot_process._ready[0].pid, flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,6 +184,7 @@ def _print_deleted(done: Deleted) -> None:
 
 AXES = ("steps", "time", "episodes")
 SUFFIXES = (".png", ".svg", ".pdf")
+MOST_NAMES, LONGEST_NAME = 3, 40  # of runs, in the name of a file
 
 
 def add_compare(commands: Commands) -> None:
@@ -192,7 +194,7 @@ def add_compare(commands: Commands) -> None:
         "interval. The interval of a single run is that of the mean over the episodes of its last evaluation.",
         "rookery compare CartPole-v1-ppo-s0_vec16 CartPole-v1-dqn-s0_vec8",
     )  # fmt: skip
-    _curve_arguments(parser, "compare.png")
+    _curve_arguments(parser)
 
 
 def add_plot(commands: Commands) -> None:
@@ -202,10 +204,10 @@ def add_plot(commands: Commands) -> None:
         "interval. With one run, and neither --x nor --metric, it is the run's own plot: returns, losses and speed.",
         "rookery plot first second --x time --output curves.svg",
     )  # fmt: skip
-    _curve_arguments(parser, "curves.png")
+    _curve_arguments(parser)
 
 
-def _curve_arguments(parser: argparse.ArgumentParser, default: str) -> None:
+def _curve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="RUN", nargs="+", help="names of runs, their folders, or latest")
     parser.add_argument("--x", choices=AXES, help="the horizontal axis (steps)")
     parser.add_argument(
@@ -214,8 +216,9 @@ def _curve_arguments(parser: argparse.ArgumentParser, default: str) -> None:
     )  # fmt: skip
     parser.add_argument("--each", action="store_true", help="do not join the seeds of one configuration")
     parser.add_argument(
-        "--output", metavar="FILE", help=f"the plot: .png, .svg or .pdf (plots/{default} in the runs folder)"
-    )
+        "--output", metavar="FILE",
+        help="the plot: .png, .svg or .pdf (in plots/ of the runs folder, named after what it shows)",
+    )  # fmt: skip
     runs_dir_argument(parser)
 
 
@@ -244,7 +247,7 @@ def _plot(options: argparse.Namespace) -> int:
     groups = _groups(options)
     if len(groups) == len(groups[0].runs) == 1 and options.x is None and options.metric is None:
         return print_path(_own_plot(groups[0].runs[0], options.output), options)
-    return print_path(_draw(options, groups, "curves.png"), options)
+    return print_path(_draw(options, groups), options)
 
 
 def _own_plot(run: RunDir, output: str | None) -> Path:
@@ -272,7 +275,7 @@ def _groups(options: argparse.Namespace) -> Sequence[RunGroup]:
 def _draw_if_possible(options: argparse.Namespace, groups: Sequence[RunGroup]) -> Path | None:
     """The plot beside a table: without it, the table is still useful."""
     try:
-        return _draw(options, groups, "compare.png")
+        return _draw(options, groups)
     except (MissingExtra, OSError) as error:
         if options.output is not None:
             raise
@@ -280,14 +283,25 @@ def _draw_if_possible(options: argparse.Namespace, groups: Sequence[RunGroup]) -
         return None
 
 
-def _draw(options: argparse.Namespace, groups: Sequence[RunGroup], file: str) -> Path:
+def _draw(options: argparse.Namespace, groups: Sequence[RunGroup]) -> Path:
     from rookery.files import own_folder
     from rookery.monitor.plots import draw_groups
 
     axis = options.x or "steps"
     metric, curves = _curves(options, groups, axis)
-    out = Path(options.output) if options.output else own_folder(Path(options.runs_dir) / "plots") / file
+    out = (
+        Path(options.output)
+        if options.output
+        else own_folder(Path(options.runs_dir) / "plots") / _file_name(metric, axis, [group.name for group in groups])
+    )
     return draw_groups(curves, out, metric, axis, _title(groups))
+
+
+def _file_name(metric: str, axis: str, names: Sequence[str]) -> str:
+    """What a plot shows: `eval-return-over-steps-of-first-second.png`; of more than three runs, how many more."""
+    shown = [*names[:MOST_NAMES], *([f"{len(names) - MOST_NAMES}-more"] if len(names) > MOST_NAMES else [])]
+    words = "-".join([metric, "over", axis, "of", *(name[:LONGEST_NAME] for name in shown)])
+    return re.sub(r"[^\w.+]+", "-", words).strip("-") + ".png"
 
 
 def _curves(options: argparse.Namespace, groups: Sequence[RunGroup], axis: str) -> tuple[str, list[Any]]:

@@ -19,11 +19,15 @@ from rookery.monitor.jsonl import METRICS, history
 from rookery.monitor.statistics import AXES, Curve, band
 
 ACCENT, EVAL = "#1b6ca8", "#d1603d"
+INK, PALE = "#30363d", "#8b949e"
 LOSSES = (ACCENT, EVAL, "#4c956c", "#9067a7")
-MARGINS = {"left": 0.075, "right": 0.98, "top": 0.9, "bottom": 0.06, "hspace": 0.32, "wspace": 0.22}
+MARGINS = {"left": 0.075, "right": 0.98, "top": 0.875, "bottom": 0.06, "hspace": 0.32, "wspace": 0.22}
+SMALL_LEGEND: dict[str, Any] = {
+    "frameon": False, "fontsize": 7.5, "labelcolor": INK, "handlelength": 0.9, "columnspacing": 0.9,
+}  # fmt: skip
+RAW_ALPHA = 0.4
 SMOOTH_SHARE = 0.03  # of the points shown: the width of the smoothing
 _Points = tuple[np.ndarray, np.ndarray]
-INK, PALE = "#30363d", "#8b949e"
 COLOURS = (
     "#1b6ca8", "#d1603d", "#4c956c", "#9067a7", "#b8860b", "#2a9d8f", "#c2185b", "#6b705c", "#3d405b", "#8d6e63",
 )  # fmt: skip
@@ -59,18 +63,19 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
     figure = figure_class()(figsize=(10, 6.4), facecolor="white")
     # Fixed margins: Matplotlib's own layout draws every label twice, a quarter of the time.
     grid = figure.add_gridspec(2, 3, height_ratios=(2.1, 1), **MARGINS)
-    _draw_returns(figure.add_subplot(grid[0, :]), events)
     met = opponents_met(name for event in events for name in event.values)
-    below: Iterable[tuple[Callable[[Any, list[Event]], None], str]] = (
-        (_draw_wins, "") if met else (_draw_length, "episode length"),
-        (_draw_losses, ""),
-        (_draw_speed, "steps per second"),
+    panels: Iterable[tuple[Any, Callable[[Any, list[Event]], None], str]] = (
+        (grid[0, :], _draw_returns, "return"),
+        (grid[1, 0], _draw_wins, "games won in evaluations")
+        if met
+        else (grid[1, 0], _draw_length, "episode length, mean of the last 100"),
+        (grid[1, 1], _draw_losses, "losses, without their sign"),
+        (grid[1, 2], _draw_speed, "steps per second"),
     )
-    for column, (draw_one, title) in enumerate(below):
-        axes = figure.add_subplot(grid[1, column])
+    for place, draw_one, title in panels:
+        axes = figure.add_subplot(place)
         draw_one(axes, events)
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
-    for axes in figure.axes:
         _style_axes(axes)
     _set_title(figure, events)
     save_figure(figure, out)
@@ -78,10 +83,9 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
 
 
 def _draw_returns(axes: Any, events: list[Event]) -> None:
-    _line(axes, _curve(events, "progress", "episode/return"), ACCENT, "episode return, mean of the last 100", 2)
+    _line(axes, _curve(events, "progress", "episode/return"), ACCENT, "episodes, mean of the last 100", 2)
     _draw_evaluations(axes, events)
     _draw_phases(axes, events)
-    axes.set_ylabel("return", color=INK)
     axes.set_xlabel("steps", color=INK)
     _add_legend(axes, "no episode has ended yet")
 
@@ -91,7 +95,7 @@ def _draw_evaluations(axes: Any, events: list[Event]) -> None:
     if not len(steps):
         return
     (ends, low), (_, high) = (_curve(events, "evaluation", f"eval/return_{end}") for end in ("low", "high"))
-    spread, label = 0.0 * means, "evaluation"
+    spread, label = 0.0 * means, "evaluations"
     if len(ends) and len(low) == len(high):  # runs of earlier versions have none
         spread = np.where(np.isin(steps, ends), np.interp(steps, ends, (high - low) / 2), 0.0)
         label += ", mean with 95 % interval"
@@ -103,7 +107,7 @@ def _draw_evaluations(axes: Any, events: list[Event]) -> None:
     best = int(np.searchsorted(steps, flagged[-1])) if flagged else int(np.argmax(means))
     best = min(best, len(steps) - 1)
     ring = {"marker": "o", "markersize": 10, "markeredgecolor": EVAL, "markerfacecolor": "none"}
-    axes.plot(steps[best : best + 1], means[best : best + 1], **ring)
+    axes.plot(steps[best : best + 1], means[best : best + 1], linestyle="", label="best evaluation", **ring)
 
 
 def _draw_phases(axes: Any, events: list[Event]) -> None:
@@ -124,9 +128,9 @@ def _draw_wins(axes: Any, events: list[Event]) -> None:
         low, high = (_curve(events, "evaluation", f"eval/{who}/won_{side}")[1] for side in ("low", "high"))
         if len(low) == len(high) == len(steps):
             axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(steps, won, color=colour, linewidth=1.2, marker="o", markersize=3, label=f"won against {who}")
+        axes.plot(steps, won, color=colour, linewidth=1.2, marker="o", markersize=3, label=f"against {who}")
     axes.set_ylim(0, 1.02)
-    axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, handlelength=0.9, loc="lower right")
+    axes.legend(**SMALL_LEGEND, loc="lower right")
 
 
 def _draw_length(axes: Any, events: list[Event]) -> None:
@@ -134,9 +138,11 @@ def _draw_length(axes: Any, events: list[Event]) -> None:
 
 
 def _draw_speed(axes: Any, events: list[Event]) -> None:
-    _line(axes, _curve(events, "progress", "steps_per_second"), ACCENT)
+    _smoothed(axes, _curve(events, "progress", "steps_per_second"), ACCENT)
     axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
     axes.yaxis.set_major_formatter(with_prefixes())
+    if handles := _smoothing_legend(axes, ACCENT):
+        axes.legend(handles=handles, **SMALL_LEGEND, loc="lower right", ncols=2)
 
 
 def _draw_losses(axes: Any, events: list[Event]) -> None:
@@ -146,21 +152,40 @@ def _draw_losses(axes: Any, events: list[Event]) -> None:
     shown = [name for name, (_, values) in curves.items() if np.any(values != 0)][: len(LOSSES)]
     for name, colour in zip(shown, LOSSES, strict=False):
         steps, values = curves[name]
-        _line(axes, (steps, np.abs(values)), colour, label=name.replace("_", " "))
+        _smoothed(axes, (steps, np.abs(values)), colour, label=name.replace("_", " "))
     if shown:
         axes.set_yscale("log")
-        above = {"loc": "lower left", "bbox_to_anchor": (-0.04, 0.97), "ncols": len(shown)}
-        axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, handlelength=0.9, columnspacing=0.9, **above)
+        own, _ = axes.get_legend_handles_labels()
+        low, high = axes.get_ylim()
+        axes.set_ylim(low / (high / low) ** 0.35, high)  # room for the legend
+        axes.legend(handles=[*own, *_smoothing_legend(axes, PALE)], **SMALL_LEGEND, loc="lower left", ncols=3)
 
 
 def _line(axes: Any, curve: _Points, colour: str, label: str | None = None, linewidth: float = 1.5) -> None:
-    """The raw curve, pale, and the smoothed curve; a single point is a dot."""
+    """The curve as it is; a single point is a dot."""
     steps, values = curve
-    if not len(steps):
-        return
     marker = "o" if len(steps) == 1 else ""
-    axes.plot(steps, values, color=colour, alpha=0.3, linewidth=linewidth / 2)
-    axes.plot(steps, _smooth(values), color=colour, linewidth=linewidth, label=label, marker=marker, markersize=4)
+    if len(steps):
+        axes.plot(steps, values, color=colour, linewidth=linewidth, label=label, marker=marker, markersize=4)
+
+
+def _smoothed(axes: Any, curve: _Points, colour: str, label: str | None = None) -> None:
+    """The smoothed curve and, where it differs, the raw one, pale."""
+    steps, values = curve
+    smooth = _smooth(values)
+    if smooth is not values:
+        axes.plot(steps, values, color=colour, alpha=RAW_ALPHA, linewidth=0.75)
+    _line(axes, (steps, smooth), colour, label)
+
+
+def _smoothing_legend(axes: Any, colour: str) -> list[Any]:
+    """What the two lines of a smoothed curve are, if there is one."""
+    from matplotlib.lines import Line2D
+
+    if all(line.get_alpha() != RAW_ALPHA for line in axes.lines):
+        return []
+    raw = Line2D([], [], color=colour, alpha=RAW_ALPHA, linewidth=0.75, label="raw")
+    return [raw, Line2D([], [], color=colour, linewidth=1.5, label="smoothed")]
 
 
 def _curve(events: list[Event], kind: str, name: str) -> _Points:
@@ -191,7 +216,7 @@ def _set_title(figure: Any, events: list[Event]) -> None:
     title = " · ".join(dict.fromkeys(names)) or "a run"
     how = ", ".join(settings_text(facts))
     figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
-    figure.axes[0].set_title(how, loc="left", fontsize=9.5, color=PALE)
+    figure.text(0.012, 0.945, how, ha="left", va="top", fontsize=9.5, color=PALE)
 
 
 def _style_axes(axes: Any) -> None:
@@ -261,11 +286,10 @@ def draw_groups(
         curves = [curve for curve in group.curves if len(curve.x)]
         style = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number // len(COLOURS) % len(STYLES)]}
         banded |= _draw_group(axes, group.label[:LONGEST_LABEL], curves, style)
-    _style(axes, metric, axis)
+    _style(axes, metric, axis, banded)
     figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
-    if banded:
-        text = "thick line: interquartile mean over seeds; band: its 95 % bootstrap interval; thin lines: single seeds"
-        axes.set_title(text, loc="left", fontsize=9, color=PALE)
+    what = NAMES.get(metric, metric) + (", interquartile mean over seeds" if banded else "")
+    axes.set_title(what, loc="left", fontsize=9.5, color=INK)
     save_figure(figure, path)
     return path
 
@@ -292,21 +316,30 @@ def _draw_group(axes: Any, label: str, curves: Sequence[Curve], style: dict[str,
     return True
 
 
-def _style(axes: Any, metric: str, axis: str) -> None:
+def _style(axes: Any, metric: str, axis: str, banded: bool) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(AXES[axis], color=INK)
-    axes.set_ylabel(NAMES.get(metric, metric), color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(8))
     axes.xaxis.set_major_formatter(with_prefixes())
     axes.set_xlim(left=0)
     style_frame(axes)
-    _add_legend(axes, f"no run has {metric} yet")
+    _add_legend(axes, f"no run has {metric} yet", _band_legend() if banded else [])
 
 
-def _add_legend(axes: Any, without: str) -> None:
+def _band_legend() -> list[Any]:
+    """What is drawn beside the mean over seeds."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    seeds = Line2D([], [], color=PALE, alpha=0.6, linewidth=0.7, label="each seed, raw")
+    return [Patch(color=PALE, alpha=0.3, linewidth=0, label="95 % bootstrap interval"), seeds]
+
+
+def _add_legend(axes: Any, without: str, more: Sequence[Any] = ()) -> None:
     """A legend, or a sentence if nothing is drawn."""
     if axes.lines:
-        axes.legend(frameon=False, fontsize=9, loc="best", labelcolor=INK)
+        own, _ = axes.get_legend_handles_labels()
+        axes.legend(handles=[*own, *more], frameon=False, fontsize=9, loc="best", labelcolor=INK)
     else:
         axes.text(0.5, 0.5, without, ha="center", va="center", color=PALE, transform=axes.transAxes)
