@@ -42,6 +42,19 @@ def nothing_is_remembered(request, monkeypatch):
     monkeypatch.setattr("rookery.engine.cost_memory.cache_folder", lambda kind: request.getfixturevalue("tmp_path"))
 
 
+@pytest.fixture(autouse=True)
+def no_contest(request, monkeypatch):
+    """Engines follow from the cost of a step: a busy machine does not change what is tested, and nothing is measured
+    that is not asked for. `contests` are for tests of what is fastest."""
+    if "contests" not in request.fixturenames:
+        monkeypatch.setattr("rookery.engine.contest.LONG_ROUND", 0.0)
+
+
+@pytest.fixture
+def contests():
+    """`auto` measures engines in turns, as it does for users."""
+
+
 @pytest.fixture
 def all_allowed(monkeypatch):
     """For tests below the functions that users call, which allow what the user names (see rookery/gate.py)."""

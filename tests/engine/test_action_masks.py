@@ -10,11 +10,12 @@ import pytest
 
 import rookery
 from rookery.engine.autotune import has_masks, legal, legal_batch, probe
+from rookery.engine.contest import EnginePlan
 from rookery.engine.env_factory import resolve
 from rookery.testing import check_world
 from rookery.tools.bench import bench
 from rookery.tools.function_profile import profile_steps
-from rookery.tools.measurements import measure_trial
+from rookery.tools.measurements import measure_trials
 
 
 class Choosy(gym.Env):
@@ -104,4 +105,5 @@ def test_they_can_be_compared() -> None:
     result = bench(Choosy, 4, against=("gymnasium",), seconds=0.1, backends=("serial",))
     assert [contender.status for contender in result.contenders] == ["ok"] * 3
     cost = probe(resolve(Choosy), seconds=0.05)
-    assert measure_trial(resolve(Choosy), cost, "serial", 4, 1, seconds=0.05).steps_per_second > 0
+    plans = [EnginePlan("serial", 4, 1), EnginePlan("process", 4, 2)]
+    assert all(trial.steps_per_second > 0 for trial in measure_trials(resolve(Choosy), cost, plans, seconds=0.05))

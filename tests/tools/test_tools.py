@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
+import rookery
 from rookery import printing
-from rookery.engine import loops
+from rookery.engine import contest, loops
 from rookery.engine.autotune import Choice
+from rookery.engine.contest import EnginePlan
 from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import resolve
 from rookery.engine.machine import usable_cores
@@ -142,7 +145,7 @@ def test_peers_that_do_not_fit_are_skipped(monkeypatch):
 
 def test_all_sides_get_the_same_actions():
     """Actions are drawn from the space and a seed alone."""
-    first, second = (measurements.sample_actions(gym.spaces.Box(-1, 1, (3,)), 5) for _ in range(2))
+    first, second = (contest.sample_actions(gym.spaces.Box(-1, 1, (3,)), 5) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     assert first[0].shape == (5, 3)
 
@@ -161,7 +164,7 @@ def test_dict_actions_can_be_measured():
 
 
 def tuned(*trials: Trial) -> tune.TuneResult:
-    return tune.TuneResult("X-v0", "X-v0", 1.0, cost(), Choice("serial", 1, 1, ""), list(trials), {})
+    return tune.TuneResult("X-v0", "X-v0", 1.0, cost(), list(trials), {})
 
 
 def test_fewest_envs_within_five_percent():
@@ -187,8 +190,26 @@ def test_waiting_steps_get_more_workers_than_cores():
     assert max(measurements.worker_counts(cost(cpu_share=0.1))) > usable_cores()
 
 
+def test_auto_chooses_what_the_table_says(monkeypatch, capsys):
+    """The row that `tune` marks is what `make_vec` takes from now on, whatever follows from the cost of a step."""
+    rates = {("serial", 8, 1): 4e4, ("serial", 32, 1): 6e4, ("process", 32, 2): 4e4, ("process", 64, 2): 5e4}
+    monkeypatch.setattr(tune, "candidates", lambda *_: [EnginePlan(*plan) for plan in rates])
+    monkeypatch.setattr(measurements, "contest", lambda source, cost, plans, *_, **__: [(rates[p], 0) for p in plans])
+    tune.print_table(tune.tune("CartPole-v1"))
+    marked = [line for line in capsys.readouterr().out.splitlines() if "chosen by auto" in line]
+    assert [line.split()[:3] for line in marked] == [["serial", "32", "60,000"]]
+    with closing(rookery.make_vec("CartPole-v1")) as envs:
+        assert (envs.backend, envs.num_envs) == ("serial", 32)
+
+
+def test_kernel_worlds_are_tried_compiled():
+    """Their compiled envs are among what is tried, as `auto` takes no others."""
+    plans = tune.candidates(cost(), Choice("serial", 1, 1, ""), 1.0, is_kernel=True)
+    assert {plan.backend for plan in plans} == {"serial", "process", "kernel"}
+
+
 def test_candidates_fit_in_memory():
-    """Numbers of envs that would fill the memory are not tried; auto's own choice always is."""
+    """Numbers of envs that would fill the memory are not tried; what is expected to be fastest always is."""
     auto = Choice("process", 2, 1, "")
     plans = tune.candidates(cost(memory=2**40), auto, 1.0)
     assert plans == [("process", 2, 1)]
@@ -202,7 +223,7 @@ def test_slow_worlds_are_tried_with_few_envs():
 
 def test_tune_measures_what_it_tries(monkeypatch):
     """`tune` runs each candidate and reports rates, memory and a call that works."""
-    monkeypatch.setattr(tune, "candidates", lambda *_: [("serial", 2, 1), ("process", 4, 2)])
+    monkeypatch.setattr(tune, "candidates", lambda *_: [EnginePlan("serial", 2, 1), EnginePlan("process", 4, 2)])
     answer = tune.as_json(tune.tune("CartPole-v1", seconds=0.2))
     assert [(t["backend"], t["num_envs"], t["workers"]) for t in answer["tried"]] == [
         ("serial", 2, 1),

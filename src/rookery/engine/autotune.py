@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,14 +43,24 @@ def probe(
 ) -> Probe:
     """Measure `source` in a process of its own; with `seconds=0`, build an env for its description and step nothing.
     Raises what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than TIMED_STEPS steps may."""
+    with worker_with(source, start_method, step_timeout) as call:
+        return call(_measure, seconds)
+
+
+@contextmanager
+def worker_with(
+    source: EnvFactory, start_method: str | None = None, step_timeout: float | None = None
+) -> Iterator[Callable[..., Any]]:
+    """A worker process for measurements of `source`; the yielded function calls another one there, with the worker's
+    envs and further arguments."""
     timeout = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
     launcher = new_launcher(start_method)
     handle: WorkerHandle | None = None
     try:
         with DeferInterrupt():  # else a process could be started and never stopped
-            handle = WorkerHandle(0, launcher, launcher.start())
-        handle.response(handle.request("start", (source, True, None, [], 0.0), timeout=timeout), timeout)
-        return handle.response(handle.request("run", (_measure, seconds)), timeout)
+            handle = worker = WorkerHandle(0, launcher, launcher.start())
+        worker.response(worker.request("start", (source, True, None, [], 0.0), timeout=timeout), timeout)
+        yield lambda *call: worker.response(worker.request("run", call), timeout)
     except ChannelTimeout:
         raise StepTimeout(
             f"{source.name} could not be measured in {timeout:g} s (step_timeout={step_timeout:g})"
@@ -147,9 +159,9 @@ def _timed(call: Any) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-# Measured on 2 cores with CartPole: what the engine adds to a step, and to a round of all workers.
 # --- choices ----------------------------------------------------------------------------------------------------------
 
+# Measured on 2 cores with CartPole: what the engine adds to a step, and to a round of all workers.
 ENV_OVERHEAD = 1.5e-6
 SERIAL_ROUND = 8e-6
 PROCESS_ROUND = 30e-6
@@ -190,9 +202,11 @@ def choose(
     at_least: int = 1,
     at_most: int | None = None,
     policy_seconds: float = 0.0,
+    rate: float | None = None,
 ) -> Choice:
     """Choose what the caller omitted; if that includes `num_envs`, between `at_least` and `at_most` envs.
-    `policy_seconds` is what the caller does between two steps, which counts where it exceeds the steps themselves."""
+    `policy_seconds` is what the caller does between two steps, which counts where it exceeds the steps themselves.
+    `rate` is known if all of it was given, and measured."""
     cores = usable_cores() if cores is None else cores
     memory = available_memory() if memory is None else memory
     chosen = workers or useful_workers(cost, cores)
@@ -210,11 +224,9 @@ def choose(
     else:
         why = step + ("" if cost.cpu_share > 0.5 else f", {1 - cost.cpu_share:.0%} of it waiting")
     expected = serial if backend == "serial" else process
+    speed = f"about {expected:,.0f} steps/s" if rate is None else f"{rate:,.0f} steps/s, the fastest that was measured"
     memory_text = f", {size_text(cost.memory)} per env" if cost.memory >= MEASURABLE else ""
-    reason = (
-        f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores{memory_text}; "
-        f"about {expected:,.0f} steps/s"
-    )
+    reason = f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores{memory_text}; {speed}"
     return Choice(backend, count, chosen, reason, cost, useful)
 
 

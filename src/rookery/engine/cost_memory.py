@@ -114,6 +114,31 @@ def remember(source: EnvFactory, cost: Cost) -> None:
         COSTS.remember(_key(source), [time.time(), *cost.numbers])
 
 
+FASTEST = Measurements("fastest.json")
+BUSY_SECONDS = 600  # how long a choice counts that was measured beside other programs
+
+
+def recall_fastest(source: EnvFactory, *asked: object) -> tuple[str, int, int] | None:
+    """The backend and the numbers of envs and workers that were fastest here, of those that leave open what `asked`
+    leaves open."""
+    found = FASTEST.recall(_fastest_key(source, asked))
+    if not isinstance(found, list) or [type(item) for item in found[1:]] != [str, int, int] or min(found[2:]) < 1:
+        return None
+    left = found[0] - time.time() if type(found[0]) in (int, float) else 0
+    return tuple(found[1:]) if 0 < left < DAYS * 86_400 else None
+
+
+def remember_fastest(source: EnvFactory, plan: tuple[str, int, int], busy: bool, *asked: object) -> None:
+    """Keep what was fastest: for a month, or for a few minutes if the machine was busy."""
+    until = time.time() + (BUSY_SECONDS if busy else DAYS * 86_400 - 1)
+    FASTEST.remember(_fastest_key(source, asked), [until, *plan])
+
+
+def _fastest_key(source: EnvFactory, asked: tuple[object, ...]) -> str | None:
+    key = _key(source)
+    return None if key is None else key_of(key, asked)
+
+
 def _key(source: EnvFactory) -> str | None:
     """What the cost of a step depends on; None for a lambda or a list of functions, which have no lasting name."""
     maker = source.makers[0]

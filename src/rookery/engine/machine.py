@@ -17,6 +17,7 @@ import psutil
 
 _CGROUP = Path("/sys/fs/cgroup")
 PROCESSES_PER_CORE, FEWEST_PROCESSES = 64, 256  # steps that wait for a device or a network keep no core busy
+BUSY = 0.15  # of all cores: from here on, what other programs do is worth a word
 CAN_PIN = hasattr(psutil.Process, "cpu_affinity")  # not on macOS
 # Lets another process that waits for this core run first. Windows knows it as a sleep of no length.
 yield_core: Callable[[], Any] = getattr(os, "sched_yield", None) or partial(time.sleep, 0)
@@ -46,6 +47,11 @@ def cpu_quota(root: Path = _CGROUP) -> float | None:
         if quota != "max" and int(quota) > 0 and int(period) > 0:
             return int(quota) / int(period)
     return None
+
+
+def busy_cores(seconds: float = 0.2) -> float:
+    """Number of cores that other programs use at the moment; it takes so many seconds to see."""
+    return psutil.cpu_percent(seconds) / 100 * (psutil.cpu_count() or 1)
 
 
 def usable_cores() -> int:

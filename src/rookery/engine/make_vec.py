@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from rookery.console import say
 from rookery.engine.autotune import Choice, choose, cost_of
 from rookery.engine.batch import check_workers
-from rookery.engine.cost_memory import Cost, likely_workers
+from rookery.engine.cost_memory import Cost, likely_workers, recall_fastest
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve_given, with_wrappers
 from rookery.engine.machine import usable_cores
@@ -136,8 +136,8 @@ def make_vec(
     if step_timeout is not None and backend == "auto" and kernel_of(source) is None:
         backend = "process"
     at_least = max(settings.batch_size or 1, settings.groups)
-    choice = _choose(source, num_envs, workers, backend, start_method, at_least, step_timeout)
-    likely = workers is None and choice.cost is None
+    choice = _choose(source, num_envs, workers, backend, start_method, at_least, step_timeout, by_contest=True)
+    likely = workers is None and not choice.reason
     settings = replace(settings, num_envs=choice.num_envs, workers=choice.workers, watch_cost=likely)
     return _build(source, choice, settings)
 
@@ -173,9 +173,14 @@ def _choose(
     at_least: int = 1,
     step_timeout: float | None = None,
     measured: Cost | None = None,
+    by_contest: bool = False,
     **limits: Any,
 ) -> Choice:
-    """Choose the options that were omitted, and measure only what they need."""
+    """Choose the options that were omitted, and measure only what they need: the cost of a step and, `by_contest`, the
+    engines between which it leaves open which is fastest."""
+    known = recall_fastest(source, num_envs, workers, at_least) if by_contest and backend == "auto" else None
+    if known is not None and (known[0] == "kernel") == (kernel_of(source) is not None):
+        return _as_before(*known)
     if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
         backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)
         return Choice(backend, count, min(workers or usable_cores(), count), "")
@@ -196,6 +201,17 @@ def _choose(
             return _cannot_start(error, num_envs or max(usable_cores(), at_least))
         raise
     choice = choose(cost, num_envs, workers, backend, at_least=at_least, **limits)
+    if by_contest and backend == "auto":
+        from rookery.engine.contest import measured_choice
+
+        choice = measured_choice(source, choice, num_envs, workers, at_least, method)
+    say(choice.reason)
+    return choice
+
+
+def _as_before(backend: str, num_envs: int, workers: int) -> Choice:
+    found = f"backend={backend!r}, num_envs={num_envs}, workers={workers}"
+    choice = Choice(backend, num_envs, workers, f"{found}: the fastest when it was measured on this machine")
     say(choice.reason)
     return choice
 

@@ -16,21 +16,16 @@ from rich.text import Text
 from rookery import printing
 from rookery.console import meanwhile
 from rookery.engine.autotune import Choice, choose, probe
+from rookery.engine.contest import EnginePlan, RandomStepper, sample_actions, settle
 from rookery.engine.env_factory import kernel_of, resolve_given
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import BACKENDS
 from rookery.engine.settings import one_of, positive_int
 from rookery.errors import MissingExtra, OptionError
 from rookery.tools.bench_contenders import OK, BenchTask, Contender, peer_contenders, rookery_contenders
-from rookery.tools.measurements import (
-    SLICE_SECONDS,
-    RandomStepper,
-    machine_facts,
-    positive_seconds,
-    print_machine,
-    sample_actions,
-)
+from rookery.tools.measurements import busy_line, machine_facts, positive_seconds, print_machine
 
+SLICE_SECONDS = 0.4
 MIN_ROUNDS = 3
 WARM_UP = 0.1  # seconds
 
@@ -92,10 +87,21 @@ def bench(
         raise
     for contender in contenders:
         contender.close()
-    auto = choose(cost, num_envs)
     if compiled:
         auto = Choice("kernel", num_envs, usable_cores(), "backend='kernel': it is a kernel world, which is compiled")
+    else:
+        auto = _auto(task, contenders, workers_of, busy=busy_line(machine) is not None)
     return BenchResult(source.name, num_envs, seconds, rounds, auto, workers_of, contenders, machine)
+
+
+def _auto(task: BenchTask, contenders: list[Contender], workers: dict[str, int], busy: bool) -> Choice:
+    """What `auto` chooses from now on: the faster backend, if both were measured."""
+    rates = {c.name.split()[1]: statistics.median(c.rates) for c in contenders if c.ours and c.status == OK}
+    if not {"serial", "process"} <= rates.keys():
+        return choose(task.probe, task.num_envs)
+    plans = [EnginePlan(backend, task.num_envs, workers[backend]) for backend in ("serial", "process")]
+    measured = [rates[plan.backend] for plan in plans]
+    return settle(task.source, task.probe, plans, measured, busy, task.num_envs, None, 1)
 
 
 def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: int | None) -> None:

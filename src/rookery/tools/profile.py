@@ -14,12 +14,13 @@ from rich.text import Text
 from rookery import printing
 from rookery.console import meanwhile
 from rookery.engine.autotune import probe
+from rookery.engine.contest import EnginePlan
 from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import EnvFactory, resolve_given
 from rookery.engine.machine import usable_cores
 from rookery.engine.settings import positive_int
 from rookery.tools.function_profile import FunctionTime, StepProfile, profile_steps
-from rookery.tools.measurements import Trial, machine_facts, measure_trial, print_machine, worker_counts
+from rookery.tools.measurements import Trial, machine_facts, measure_trials, print_machine, worker_counts
 
 TRIAL_SECONDS = 0.6
 ENVS_PER_WORKER = 4
@@ -56,13 +57,8 @@ def _scaling(source: EnvFactory, cost: Probe) -> list[Trial]:
     """The same number of envs with more and more workers."""
     counts = worker_counts(cost)
     num_envs = max(8, ENVS_PER_WORKER * usable_cores(), counts[-1])
-    plans = [("serial", 1), *(("process", workers) for workers in counts)]
-    trials = []
-    with printing.progress(len(plans)) as advance:
-        for backend, workers in plans:
-            advance(f"{backend}, {workers} workers" if backend == "process" else backend)
-            trials.append(measure_trial(source, cost, backend, num_envs, workers, TRIAL_SECONDS))
-    return trials
+    plans = [EnginePlan("serial", num_envs, 1), *(EnginePlan("process", num_envs, workers) for workers in counts)]
+    return measure_trials(source, cost, plans, TRIAL_SECONDS)
 
 
 def as_json(result: ProfileResult) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from typing import Any
 from rookery import printing
 from rookery.console import meanwhile
 from rookery.engine.autotune import Choice, choose, probe
+from rookery.engine.contest import EnginePlan, fastest, settle
 from rookery.engine.cost_memory import Probe
-from rookery.engine.env_factory import resolve_given
-from rookery.engine.machine import available_memory
+from rookery.engine.env_factory import kernel_of, resolve_given
+from rookery.engine.machine import available_memory, usable_cores
 from rookery.tools.measurements import (
     Trial,
+    busy_line,
     machine_facts,
-    measure_trial,
+    measure_trials,
     positive_seconds,
     print_machine,
     worker_counts,
@@ -22,19 +24,18 @@ from rookery.tools.measurements import (
 
 SERIAL_ENVS = (1, 8, 32)
 ENVS_PER_WORKER = (1, 2, 8, 32)
-NEAR = 0.95  # of the best rate: fewer envs within it are better, for memory and for on-policy learners
+KERNEL_ENVS = (64, 1024, 4096)
 MOST_BUILD_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """All trials, and the recommended one."""
+    """All trials, and the recommended one, which is what `auto` chooses from now on."""
 
     env: str
     world: str
     seconds: float
     cost: Probe
-    auto: Choice
     trials: list[Trial]
     machine: dict[str, Any]
     env_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -42,9 +43,8 @@ class TuneResult:
     @property
     def best(self) -> Trial:
         """Of the trials within 5 % of the fastest, the one with the fewest envs, then workers."""
-        fastest = max(trial.steps_per_second for trial in self.trials)
-        near = [trial for trial in self.trials if trial.steps_per_second >= NEAR * fastest]
-        return min(near, key=lambda t: (t.num_envs, t.workers, t.backend != "serial", -t.steps_per_second))
+        plans = [trial.plan for trial in self.trials]
+        return self.trials[plans.index(fastest(plans, [trial.steps_per_second for trial in self.trials]))]
 
     @property
     def code(self) -> str:
@@ -56,32 +56,31 @@ class TuneResult:
 
 
 def tune(world: str, seconds: float = 1.0, env_kwargs: dict[str, Any] | None = None) -> TuneResult:
-    """Measure serial and worker processes with several numbers of envs, `seconds` each."""
+    """Measure serial and worker processes with several numbers of envs, `seconds` each and in turns; `make_vec` with
+    neither `num_envs` nor `backend` then takes the fastest."""
     positive_seconds(seconds)
     source, machine = resolve_given(world, kwargs=env_kwargs), machine_facts()
     with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
-    auto = choose(cost)
-    plans = candidates(cost, auto, seconds)
-    trials = []
-    with printing.progress(len(plans)) as advance:
-        for backend, num_envs, workers in plans:
-            advance(f"{backend}, {num_envs} envs" + (f" on {workers} workers" if backend == "process" else ""))
-            trials.append(measure_trial(source, cost, backend, num_envs, workers, seconds))
-    return TuneResult(source.name, world, seconds, cost, auto, trials, machine, env_kwargs or {})
+    plans = candidates(cost, choose(cost), seconds, kernel_of(source) is not None)
+    trials = measure_trials(source, cost, plans, seconds)
+    settle(source, cost, plans, [t.steps_per_second for t in trials], busy_line(machine) is not None, None, None, 1)
+    return TuneResult(source.name, world, seconds, cost, trials, machine, env_kwargs or {})
 
 
-def candidates(cost: Probe, auto: Choice, seconds: float) -> list[tuple[str, int, int]]:
-    """(backend, envs, workers) to try: those that fit into memory, start in seconds and make enough steps."""
-    plans = [("serial", n, 1) for n in SERIAL_ENVS]
+def candidates(cost: Probe, expected: Choice, seconds: float, is_kernel: bool = False) -> list[EnginePlan]:
+    """What to try: what fits into memory, starts in seconds and makes enough steps; what is expected to be fastest, in
+    any case; and of a kernel world its compiled envs."""
+    plans = [EnginePlan("serial", n, 1) for n in SERIAL_ENVS]
     for workers in worker_counts(cost):
-        plans += [("process", workers * share, workers) for share in ENVS_PER_WORKER if workers * share > 1]
-    kept = [plan for plan in plans if _feasible(cost, plan, seconds)]
-    chosen = (auto.backend, auto.num_envs, auto.workers)
-    return kept if chosen in kept else [*kept, chosen]
+        plans += [EnginePlan("process", workers * share, workers) for share in ENVS_PER_WORKER if workers * share > 1]
+    plans = [plan for plan in plans if _feasible(cost, plan, seconds)]
+    chosen = EnginePlan(expected.backend, expected.num_envs, expected.workers)
+    plans += [chosen] * (chosen not in plans)
+    return plans + [EnginePlan("kernel", n, usable_cores()) for n in KERNEL_ENVS if is_kernel]
 
 
-def _feasible(cost: Probe, plan: tuple[str, int, int], seconds: float) -> bool:
+def _feasible(cost: Probe, plan: EnginePlan, seconds: float) -> bool:
     backend, num_envs, workers = plan
     share = num_envs / workers
     processes = workers * cost.process_memory if backend == "process" else 0
@@ -101,7 +100,7 @@ def as_json(result: TuneResult) -> dict[str, Any]:
         "reset_seconds": cost.reset_seconds,
         "cpu_share": cost.cpu_share,
         "memory_per_env": cost.memory,
-        "auto": {key: value for key, value in asdict(result.auto).items() if key not in ("reason", "cost")},
+        "auto": result.best.plan._asdict(),
         "tried": [asdict(trial) for trial in result.trials],
         "use": {**asdict(result.best), "code": result.code},
         "machine": result.machine,
@@ -127,15 +126,12 @@ def print_table(result: TuneResult) -> None:
             printing.rate(trial.steps_per_second),
             printing.memory(trial.memory),
         ]
-        table.add_row(*cells, share, _marks(result, trial), style="bold green" if trial is best else "")
+        is_best = trial is best
+        table.add_row(*cells, share, "chosen by auto" * is_best, style="bold green" if is_best else "")
     out = printing.console()
     printing.print_table(out, table)
-    out.print("\nFewest envs within 5 % of the best rate:")
+    out.print(
+        "\nFewest envs within 5 % of the best rate, which make_vec chooses from now on if you give neither number:"
+    )
     out.print(f"    {result.code}", style="bold", soft_wrap=True, markup=False)
     print_machine(out, result.machine)
-
-
-def _marks(result: TuneResult, trial: Trial) -> str:
-    auto = result.auto
-    is_auto = (trial.backend, trial.num_envs, trial.workers) == (auto.backend, auto.num_envs, auto.workers)
-    return ", ".join(["use this"] * (trial is result.best) + ["chosen by auto"] * is_auto)
