@@ -15,21 +15,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rookery.errors import OptionError, WorldError
+from rookery.errors import OptionError, UsageError, WorldError
 from rookery.gate import demand, module_name
 from rookery.once import exclusive
 
 _being_imported: list[Path] = []
+_of_session: dict[str, Any] = {}  # classes and functions that have no name in a file
 _ended_by: dict[Path, str] = {}  # the verb at which the import of a script ended
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
 INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
 LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
+OBJECT = "object:"  # begins the recorded name of what only a Python session has
 SHIPPED = "ROOKERY_SHIPPED"  # the folder of files that were sent to this machine, for a process and those it starts
 
 
 def find_in_file(name: str, what: str) -> Any:
-    """The class or function that "file.py:Name" names, which must be written in that file. `what` is the key that names
-    it, for the error message. The file is not imported again if this process has it: a script would run again."""
+    """The class or function that "file.py:Name" names, which must be written in that file, or "object:NAME" in this
+    session. `what` is the key that names it, for the error message. The file is not imported again if this process has
+    it: a script would run again."""
+    if name.startswith(OBJECT):
+        return _in_this_session(name, what)
     path, _, attribute = name.rpartition(":")
     if not path.endswith(".py") or not file_here(path).is_file():
         raise OptionError(f"{what}: {name!r}: there is no file {path!r}; give my_file.py:Name")
@@ -62,6 +67,54 @@ def _is_written_in(file: Path, name: str) -> bool:
     except OSError:
         return False
     return re.search(rf"^\s*(class|(async )?def)\s+{name}\b", text, re.MULTILINE) is not None
+
+
+def keep_for_session(code: Any) -> str:
+    """A name, "object:NAME", for a class or function that has none in a file, by which `find_in_file` finds it in this
+    process. It has a hash of the compiled code, so that two of one name are not mistaken for each other."""
+    _of_session[name := _session_name(code)] = code
+    return name
+
+
+def _in_this_session(name: str, what: str) -> Any:
+    """What this process has kept; or after a restart, a class that its script or notebook has defined again."""
+    title = name.removeprefix(OBJECT).rpartition("-")[0]
+    again = getattr(sys.modules.get("__main__"), title, None)
+    if name in _of_session:
+        return _of_session[name]
+    if isinstance(again, type) and _session_name(again) == name:
+        return again
+    changed = f", and the {title} of this one has other code" if isinstance(again, type) else ""
+    raise UsageError(
+        f"{what}: {title} was an object of another Python session{changed}: define a class again before the call, or "
+        "give a function again, as the same argument of rookery.resume(); in the shell, --set names another"
+    )
+
+
+def _session_name(code: Any) -> str:
+    return f"{OBJECT}{_title(code)}-{_fingerprint(code):x}"
+
+
+def _title(code: Any) -> str:
+    name = getattr(code, "__qualname__", type(code).__qualname__).rpartition(".")[2]
+    return "lambda" if name == "<lambda>" else name
+
+
+def _fingerprint(code: Any) -> int:
+    """Of a function's compiled code and the values that it has captured, or of all methods of a class."""
+    if isinstance(code, type):
+        parts = [_fingerprint(part) for _, part in sorted(vars(code).items()) if inspect.isfunction(part)]
+        return zlib.crc32(repr(parts).encode())
+    if not inspect.isfunction(code):
+        return zlib.crc32(repr((_fingerprint(type(code)), sorted(vars(code).items()))).encode())
+    compiled, captured = code.__code__, [repr(cell.cell_contents) for cell in code.__closure__ or ()]
+    captured += [repr(code.__globals__[name]) for name in compiled.co_names if _is_data(code.__globals__.get(name))]
+    constants = [item for item in compiled.co_consts if not inspect.iscode(item)]
+    return zlib.crc32(repr((compiled.co_code, constants, compiled.co_names, captured)).encode())
+
+
+def _is_data(value: Any) -> bool:
+    return isinstance(value, (int, float, str, list, tuple, dict))
 
 
 def _in_this_process(path: str, attribute: str) -> Any:

@@ -53,13 +53,16 @@ def agree(one: Learner, other: Learner) -> None:
         (CONTINUOUS, (), {"normalise_observations": True, "log_std": 0.5}),
         (spaces.Box(-0.5, 1, (2, 2)), (), {}),
         (CONTINUOUS, (), {"recurrent": 5}),
+        (spaces.Discrete(3), (3,), {"hidden": [16], "critic_hidden": [32, 8, 24], "normalise_observations": True}),
+        (CONTINUOUS, (), {"hidden": [24, 16], "critic_hidden": []}),
     ],
 )
 def test_ppo(actions: spaces.Space, choices: tuple[int, ...], options: dict[str, Any]) -> None:
     """For every head with written-out gradients, with masks and without, and where only advantages are compiled."""
     learners, actions_made = [], []
     for accelerate in (True, False):
-        settings = PPOOptions(rollout_length=8, hidden=[16, 16], accelerate=accelerate, epochs=2, **options)
+        given = {"hidden": [16, 16], **options}
+        settings = PPOOptions(rollout_length=8, accelerate=accelerate, epochs=2, **given)
         learner, script = PPO(SEEN, actions, settings, 4, seed=5), Script(SEEN, 4, choices=choices)
         made = []
         for _ in range(UPDATES):
@@ -122,6 +125,7 @@ def actor_critics_agree(made: type[SAC] | type[TD3], wanted: type[Accelerator], 
         {},
         {"temperature": 0.2, "max_grad_norm": 0.5, "activation": "tanh", "batch_size": 33, "hidden": [70, 9, 20]},
         {"normalise_observations": True, "normalise_rewards": True, "n_step": 2, "hidden": []},
+        {"hidden": [20], "critic_hidden": [12, 40, 9]},
     ],
 )
 def test_sac(options: dict[str, Any]) -> None:
@@ -137,6 +141,7 @@ def test_sac(options: dict[str, Any]) -> None:
         {"num_critics": 1, "min_critics": 1, "max_grad_norm": 0.1, "hidden": [40], "batch_size": 50},
         {"redq": True, "num_critics": 3, "policy_delay": 4},
         {"target_every": 3, "policy_delay": 3},
+        {"hidden": [12, 40, 9], "critic_hidden": [20]},
     ],
 )
 def test_td3(options: dict[str, Any]) -> None:
@@ -144,7 +149,9 @@ def test_td3(options: dict[str, Any]) -> None:
     actor_critics_agree(TD3, TeamTD3, options)
 
 
-@pytest.mark.parametrize("options", [{}, {"min_critics": 1, "prioritised": True, "activation": "tanh"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"min_critics": 1, "prioritised": True, "activation": "tanh"}, {"critic_hidden": [20, 9, 12]}]
+)
 def test_td3_of_two_critics_by_products_of_torch(options: dict[str, Any]) -> None:
     """Where products are not compiled."""
     actor_critics_agree(TD3, FusedTD3, options)

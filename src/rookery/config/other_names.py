@@ -8,7 +8,12 @@ here is refused with the name to use instead. The tables in docs/migrating.md ar
 from __future__ import annotations
 
 # Their names of a learner's options, by learner: rookery's option.
-_ALL = {"lr": "learning_rate", "net_arch": "hidden", "activation_fn": "activation"} | {
+_ALL = {
+    "lr": "learning_rate",
+    "net_arch": "hidden",
+    "activation_fn": "activation",
+    "features_extractor_class": "network",
+    "features_extractor_kwargs": "network_options",
     "normalize_observations": "normalise_observations",
     "norm_obs": "normalise_observations",
     "normalize_rewards": "normalise_rewards",
@@ -32,6 +37,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "normalize_advantage": "normalise_advantages",
         "norm_adv": "normalise_advantages",
         "anneal_lr": "learning_rate_schedule",
+        "log_std_init": "log_std",
     },
     "sac": _REPLAY | {"ent_coef": "temperature", "alpha": "temperature"},
     "dqn": _REPLAY

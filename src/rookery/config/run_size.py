@@ -194,10 +194,11 @@ def _weights(options: Any) -> int:
     if not isinstance(options, (PPOOptions, ReplayOptions)) or options.network is not None:
         return 0
     core = getattr(options, "recurrent", None) or 0
-    layers = [core or 1, *options.hidden, 1]
-    one = sum(before * after + after for before, after in pairwise(layers))
-    nets = 2 if isinstance(options, PPOOptions) else 1 + getattr(options, "num_critics", 0)
-    return 3 * core * (core + 1) + nets * one
+    critic = getattr(options, "critic_hidden", None)
+    critics = 1 if isinstance(options, PPOOptions) else getattr(options, "num_critics", 0)
+    nets = [options.hidden, *[options.hidden if critic is None else critic] * critics]
+    sizes = [pairwise([core or 1, *hidden, 1]) for hidden in nets]
+    return 3 * core * (core + 1) + sum(before * after + after for net in sizes for before, after in net)
 
 
 def _other_parts(config: RunConfig, rows: int, sizes: StepSize) -> Iterator[Part]:

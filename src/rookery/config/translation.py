@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rookery.config.code_values import factor_schedule, rate_schedule, recorded
 from rookery.config.other_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.errors import ConfigError
 from rookery.learners.registry import option_classes
@@ -42,6 +43,8 @@ class Translation:
         elif key == "policy_kwargs" and isinstance(value, Mapping):
             for name, item in value.items():
                 self._put(found, str(name), item)
+        elif key == "wrappers":
+            found[key] = recorded(key, value)
         elif key == "phases" and isinstance(value, (list, tuple)):
             found[key] = [self._phase(phase) for phase in value]
         elif key in RUN_KEYS:
@@ -56,7 +59,7 @@ class Translation:
 
     def _is_option(self, name: str, value: Any) -> bool:
         if name == "learning_rate":
-            return is_linear(value)
+            return is_linear(value) or callable(value)
         return name in SAME or name in COMBINED or any(name in names for names in OPTIONS.values())
 
     def _spread(self, name: str, value: Any) -> dict[str, Any]:
@@ -193,10 +196,17 @@ def is_linear(value: Any) -> bool:
 
 def converted(learner: str, name: str, option: str, value: Any, place: str) -> dict[str, Any]:
     """The options, with values, that one of their options means. `place` is its name in messages."""
+    schedule = f"{option}_schedule"
     if is_linear(value):
-        return {option: _number(value.removeprefix("lin_"), place), f"{option}_schedule": "linear"}
-    convert = CONVERSIONS.get(name)
-    return {option: value} if convert is None else convert(learner, option, value, place)
+        return {option: _number(value.removeprefix("lin_"), place), schedule: "linear"}
+    if name in CONVERSIONS:
+        return CONVERSIONS[name](learner, option, value, place)
+    if callable(value) and schedule in option_classes()[learner].model_fields:
+        first, text = rate_schedule(place, value)
+        return {option: first, schedule: text}
+    if callable(value) and option.endswith("_schedule"):
+        return {option: factor_schedule(place, value)}
+    return {option: recorded(place, value)}
 
 
 def _number(text: str, place: str) -> float:
@@ -228,20 +238,27 @@ def _target_entropy(learner: str, option: str, value: Any, place: str) -> dict[s
 
 
 def _layers(learner: str, option: str, value: Any, place: str) -> dict[str, Any]:
-    """SB3's `net_arch`: widths, or those of the actor and of the critic, which are the same here."""
+    """SB3's `net_arch`: widths, or those of the actor and of the critic."""
     if isinstance(value, (list, tuple)) and len(value) == 1 and isinstance(value[0], Mapping):
         value = value[0]
-    if isinstance(value, Mapping):
-        widths = [list(part) if isinstance(part, (list, tuple)) else part for part in value.values()]
-        if not widths or any(part != widths[0] for part in widths):
-            raise ConfigError(f"`{place}`: actor and critic have the same layers here: use `{learner}.hidden`, a list")
-        value = widths[0]
-    return {option: value}
+    if isinstance(value, (list, tuple)) and any(isinstance(part, Mapping) for part in value):
+        raise ConfigError(f"`{place}`: actor and critic share no layers here: use dict(pi=[64, 64], vf=[64, 64])")
+    if not isinstance(value, Mapping):
+        return {option: value}
+    if "critic_hidden" not in option_classes()[learner].model_fields:
+        raise ConfigError(f"`{place}`: {learner} has no actor and critic: use `{learner}.hidden`, a list")
+    if unknown := [name for name in value if name not in ("pi", "vf", "qf")]:
+        raise ConfigError(
+            f"`{place}`: has the keys pi and {'vf' if learner == 'ppo' else 'qf'}, got {unknown[0]!r:.40}"
+        )
+    critic: Any = next((value[name] for name in ("vf", "qf") if name in value), [])
+    actor, critic = ([*part] if isinstance(part, tuple) else part for part in (value.get("pi", []), critic))
+    return {option: actor} if actor == critic else {option: actor, "critic_hidden": critic}
 
 
 def _activation(learner: str, option: str, value: Any, place: str) -> dict[str, Any]:
-    """A class of torch.nn, or its name."""
-    name = value.__name__ if isinstance(value, type) else value
+    """A class or function of torch, or its name."""
+    name = getattr(value, "__name__", value)
     return {option: name.rpartition(".")[2].lower() if isinstance(name, str) else name}
 
 
@@ -252,4 +269,5 @@ CONVERSIONS: dict[str, Conversion] = {
     "target_entropy": _target_entropy,
     "net_arch": _layers,
     "activation_fn": _activation,
+    "activation": _activation,
 }

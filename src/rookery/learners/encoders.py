@@ -4,7 +4,7 @@ A user's encoder is made with the observation space and has an attribute `featur
 to features [batch, features_dim], and the learner's own layers (`hidden`) follow. Or it is PPO's whole actor and
 critic, made with both spaces, with two methods or modules: `actor`, which gives the outputs of the action distribution
 [batch, outputs], and `critic`, which gives values [batch] or [batch, 1]. Observations are tensors in the structure of
-the space.
+the space; with `normalise_observations`, vectors in it are normalised. `network_options` are further keyword arguments.
 """
 
 from __future__ import annotations
@@ -227,27 +227,42 @@ def make_encoder(observation_space: spaces.Space, leaves: Sequence[Leaf], option
     if options.network is None:
         return Encoder(leaves, options.normalise_observations, options.images)
     network = _find(options)
-    if _is_actor_critic(network):
+    if _is_actor_critic(network, options):
         raise OptionError(f"network: {options.network} is an actor and critic, which only ppo can use; give an encoder")
-    net = network(observation_space)
+    net = _made(options, network, observation_space)
     width = getattr(net, "features_dim", None)
     if not isinstance(width, int) or width < 1:
         raise OptionError(f"network: {options.network} should have an integer `features_dim`, got {width!r:.40}")
-    encoder = CustomEncoder(net, observation_space, width)
+    encoder = CustomEncoder(net, observation_space, leaves, width, options.normalise_observations)
     _check_shape(options, encoder(_example(leaves)), width)
     return encoder
 
 
 class CustomEncoder(Encoder):
-    """A user's encoder with the interface of rookery's own."""
+    """A user's encoder with the interface of rookery's own. It gets images and choices as they are, and vectors
+    normalised, where that is wanted."""
 
-    def __init__(self, net: nn.Module, observation_space: spaces.Space, width: int) -> None:
-        super().__init__((), normalise=False)
-        self.net, self.width, self._space = net, width, observation_space
-        self.is_trained = True
+    def __init__(
+        self, net: nn.Module, space: spaces.Space, leaves: Sequence[Leaf], width: int, normalise: bool
+    ) -> None:
+        super().__init__([leaf for leaf in leaves if leaf.kind == "vector"] if normalise else (), normalise)
+        self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
+        self.widths = [leaves[k].width for k in self.vectors]
+        self.net, self.width, self._space = net, width, space
+        self.is_trained, self.is_vector, self.is_identity = True, False, False
 
     def forward(self, leaves: Sequence[Tensor]) -> Tensor:
-        return self.net(_structured(self._space, iter(leaves)))
+        return self.net(_structured(self._space, iter(self.normalised(leaves))))
+
+    def normalised(self, leaves: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The leaves as the user's network gets them."""
+        if self.norm is None:
+            return leaves
+        found = list(leaves)
+        parts = self.norm(self.vector(leaves)).split(self.widths, -1)
+        for k, part in zip(self.vectors, parts, strict=True):
+            found[k] = part.reshape(leaves[k].shape)
+        return found
 
 
 class JointNetwork(nn.Module):
@@ -281,14 +296,15 @@ def make_actor_critic(
     observation_space: spaces.Space, action_space: spaces.Space, leaves: Sequence[Leaf], options: Any, outputs: int
 ) -> tuple[Encoder, OutputColumns, OutputColumns] | None:
     """Encoder, actor and critic of PPO from one network of the user's own; None if the options name no such network."""
-    if options.network is None or not _is_actor_critic(network := _find(options)):
+    if options.network is None or not _is_actor_critic(network := _find(options), options):
         return None
     if options.recurrent:
         raise OptionError(f"network: {options.network} is a whole actor and critic: `recurrent` has no place in it")
-    net = network(observation_space, action_space)
+    net = _made(options, network, observation_space, action_space)
     if not callable(getattr(net, "actor", None)) or not callable(getattr(net, "critic", None)):
         raise OptionError(f"network: {options.network} is made with two spaces, so it should have `actor` and `critic`")
-    encoder = CustomEncoder(JointNetwork(net), observation_space, outputs + 1)
+    joint = JointNetwork(net)
+    encoder = CustomEncoder(joint, observation_space, leaves, outputs + 1, options.normalise_observations)
     _check_shape(options, encoder(_example(leaves)), outputs + 1)
     return encoder, OutputColumns(0, outputs), OutputColumns(outputs, outputs + 1)
 
@@ -298,15 +314,23 @@ def _find(options: Options) -> type[nn.Module]:
     found = find_in_file(name, "network")
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise OptionError(f"network: {name} should be a class derived from torch.nn.Module, got {found!r:.60}")
-    if options.normalise_observations:
-        raise OptionError("`normalise_observations` is for rookery's own encoder: normalise inside your network")
     return found
 
 
-def _is_actor_critic(network: type[nn.Module]) -> bool:
-    """Whether it is made with both spaces."""
-    parameters = list(inspect.signature(network).parameters.values())
-    return len([p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]) == 2
+def _made(options: Options, network: type[nn.Module], *spaces: spaces.Space) -> nn.Module:
+    given = options.network_options
+    try:
+        inspect.signature(network).bind(*spaces, **given)
+    except TypeError as error:
+        known = ", ".join(list(inspect.signature(network).parameters)[len(spaces) :]) or "none"
+        raise OptionError(f"network: {options.network}: {error}; its `network_options` are: {known}") from None
+    return network(*spaces, **given)
+
+
+def _is_actor_critic(network: type[nn.Module], options: Options) -> bool:
+    """Whether it is made with both spaces, beside its options."""
+    parameters = [p for name, p in inspect.signature(network).parameters.items() if name not in options.network_options]
+    return len([p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]) == 2
 
 
 def _check_shape(options: Options, result: Any, width: int) -> None:

@@ -56,9 +56,12 @@ class Options(BaseModel):
     )
     network: Annotated[str | None, Reaches("code", when_playing=True)] = Field(
         None,
-        pattern=r"\.py:",
+        pattern=r"\.py:|^object:",
         description="Your own network, such as my_file.py:MyNet: an encoder, or a whole actor and critic.",
         json_schema_extra={"words": "the name of a torch.nn.Module, such as my_file.py:MyNet"},
+    )
+    network_options: Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)] = Field(
+        {}, description="Keyword arguments for your own network, such as {features_dim = 128}."
     )
     accelerate: bool = Field(
         True,

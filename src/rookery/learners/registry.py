@@ -119,6 +119,9 @@ class PPOOptions(Options):
     )
     normalise_advantages: bool = Field(True, description="Shift and scale advantages within each minibatch.")
     hidden: Sizes = Field([64, 64], description="Widths of the hidden layers, for actor and critic each.")
+    critic_hidden: Sizes | None = Field(
+        None, description="Widths of the critic's hidden layers; if omitted, those of `hidden`."
+    )
     log_std: float = Field(0.0, description="For continuous actions: initial log of the standard deviation.")
     recurrent: int | None = Field(
         None, ge=1, lt=2**31, description="Width of a recurrent core (GRU); if omitted, there is none."
@@ -155,6 +158,9 @@ class SACOptions(ReplayOptions):
     )
     noise: Literal["gaussian", "pink"] = Field(
         "gaussian", description="Exploration noise: independent at each step, or pink, which is correlated over steps."
+    )
+    critic_hidden: Sizes | None = Field(
+        None, description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
     )
 
     def adjusted(self, changes: Mapping[str, Any]) -> Self:
@@ -263,6 +269,9 @@ class TD3Options(PrioritisedOptions):
     noise_clip: float = Field(0.5, ge=0, description="Limit of the noise on target actions.")
     policy_delay: int = Field(2, ge=1, description="Updates of the critics per update of the actor.")
     target_every: int = Field(2, ge=1, description="Updates between two updates of the target networks.")
+    critic_hidden: Sizes | None = Field(
+        None, description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -2,8 +2,9 @@
 
 A schedule is a factor of the option's value, as a function of `progress`, which goes from 0 at the start of a run to 1
 at its end. It is a name ("constant", "linear"), an expression, such as "0.5 * (1 + cos(pi * progress))", or a function
-in a file, "my_file.py:my_schedule". Expressions are computed by this module alone: a configuration may come from
-anybody, and reading it must run no code.
+in a file, "my_file.py:my_schedule". A function of Stable-Baselines3's form gives the value itself, for the remaining
+progress: "my_file.py:my_rate(1.0 - progress) / 0.0003", where 0.0003 is its first value. Expressions are computed by
+this module alone: a configuration may come from anybody, and reading it must run no code.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated
@@ -18,13 +20,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from rookery.gate import Reaches
-from rookery.user_code import find_in_file
+from rookery.user_code import OBJECT, find_in_file
 
 Schedule = Callable[[float], float]
 
 BETAS = 0.9, 0.999  # of Adam, which follow no schedule
 NAMED = {"constant": "1.0", "linear": "1.0 - progress"}
 LONGEST = 200  # characters of an expression
+FUNCTION = re.compile(r"(.*\.py:\w+|object:[\w-]+)(?:\(1\.0 - progress\) / ([0-9.e+-]+))?")
 CONSTANTS = {"pi": math.pi, "e": math.e}
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "min": min, "max": max, "abs": abs, "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "cos": math.cos,
@@ -51,7 +54,7 @@ def parse_schedule(text: str) -> Schedule:
     0.1
     """
     if is_function(text):
-        return find_in_file(text, "a schedule")
+        return _find(text)
     if len(text) > LONGEST:
         raise ValueError(f"an expression of at most {LONGEST} characters, got {len(text)}")
     try:
@@ -66,6 +69,15 @@ def parse_schedule(text: str) -> Schedule:
     if not all(math.isfinite(value) and value >= 0 for value in values):
         raise ValueError(f"a factor that is finite and not negative from progress 0 to 1: {text!r} is not")
     return schedule
+
+
+def _find(text: str) -> Schedule:
+    """A function that has a name."""
+    named = FUNCTION.fullmatch(text)
+    if named is None:
+        raise ValueError(f"my_file.py:my_schedule, got {text!r}")
+    function, first = find_in_file(named[1], "a schedule"), named[2]
+    return function if first is None else lambda progress: float(function(1.0 - progress)) / float(first)
 
 
 def _check(tree: ast.expr) -> None:
@@ -105,8 +117,8 @@ def _compute(node: ast.expr, progress: float) -> float:
 
 
 def is_function(text: str) -> bool:
-    """Whether a schedule is a function in a file."""
-    return ".py:" in text
+    """Whether a schedule is a function in a file, or of a Python session."""
+    return ".py:" in text or text.startswith(OBJECT)
 
 
 def scheduled(value: float, schedule: str, progress: float) -> float:

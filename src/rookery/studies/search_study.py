@@ -39,9 +39,7 @@ from rookery.studies.workers.supervisor import (
     without_cluster,
 )
 from rookery.training.resolve.session_world import session_world
-from rookery.training.resolve.world_choice import OBJECT
-from rookery.training.run.train import code_by_name
-from rookery.user_code import end_import
+from rookery.user_code import OBJECT, end_import
 
 FAILED = 1  # exit status
 WORKERS_ARE_JOBS = "`workers` of a search is called `jobs` now; workers step the envs of a run"
@@ -117,7 +115,7 @@ def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunCon
         options = {**({} if found.num_envs is None else {"num_envs": found.num_envs}), **options}
         if found.options:
             options["world_options"] = {**found.options, **options.get("world_options", {})}
-    return user_config(what, **code_by_name(options), **({"search": given} if given else {}))
+    return user_config(what, **options, **({"search": given} if given else {}))
 
 
 def run_search(config: RunConfig) -> StudyResult:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 class Features(nn.Module):
     """An encoder of vectors."""
 
-    def __init__(self, observation_space: spaces.Box) -> None:
+    def __init__(self, observation_space: spaces.Box, features_dim: int = 12) -> None:
         super().__init__()
-        self.features_dim = 12
-        self.layers = nn.Sequential(nn.Linear(observation_space.shape[0], 12), nn.Tanh())
+        self.features_dim = features_dim
+        self.layers = nn.Sequential(nn.Linear(observation_space.shape[0], features_dim), nn.Tanh())
 
     def forward(self, observations: Tensor) -> Tensor:
         return self.layers(observations)
@@ -53,6 +53,11 @@ class Unsized(nn.Module):
 
 def halved(progress: float) -> float:
     return 0.5 if progress > 0.4 else 1.0
+
+
+def falling(remaining: float) -> float:
+    """A learning rate as Stable-Baselines3 has it."""
+    return 1e-3 * remaining
 
 
 def no_network(observation_space: Any) -> None:

@@ -54,7 +54,8 @@ class BoundedActorCritic(Learner):
     def add_networks(self, policy: BoundedPolicy, num_critics: int, learned: list[Any]) -> None:
         """Critics over the policy's encoder, and optimizers; `learned` is trained beside the actor's net."""
         options = self.options
-        critics = Critics(num_critics, policy.encoder, policy.size, options.hidden, options.activation)
+        widths = options.hidden if options.critic_hidden is None else options.critic_hidden
+        critics = Critics(num_critics, policy.encoder, policy.size, widths, options.activation)
         self.critics = critics.to(self.device)
         self.actor_adam = self.optimizer([*policy.net.parameters(), *learned])
         self.critic_adam = self.optimizer(self.critics.parameters())

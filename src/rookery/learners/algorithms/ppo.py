@@ -44,7 +44,8 @@ class ActorCritic(Policy):
         self.core = nn.GRUCell(self.encoder.width, self.memory_size) if self.memory_size else None
         width = self.memory_size or self.encoder.width
         self.actor = MLP(width, options.hidden, self.head.outputs, options.activation, gain=0.01)
-        self.critic = MLP(width, options.hidden, 1, options.activation)
+        widths = options.hidden if options.critic_hidden is None else options.critic_hidden
+        self.critic = MLP(width, widths, 1, options.activation)
 
     def features(self, leaves: list[Tensor], memory: Tensor | None = None) -> Tensor:
         """The input of actor and critic; of a recurrent policy, also its next memory."""

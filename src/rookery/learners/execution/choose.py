@@ -101,5 +101,18 @@ def accelerate(learner: Any) -> Accelerator:
     return Accelerator(learner)
 
 
+def plain_note(learner: Any) -> str:
+    """Which networks of a learner the kernels do not know, so that PyTorch computes them; "" if there are none."""
+    options = learner.options
+    unequal = getattr(options, "critic_hidden", None) not in (None, getattr(options, "hidden", None))
+    if not options.accelerate or "gradient_step" in learner.accelerator.replaces:
+        return ""
+    if options.network is not None:
+        return "`network`: PyTorch computes a network of your own, without the compiled kernels"
+    if unequal and learner.on_policy and learner.device.type == "cuda":
+        return "`critic_hidden`: PyTorch computes an actor and a critic of different widths, without the GPU's kernels"
+    return ""
+
+
 def _method(owner: type, name: str) -> Any:
     return getattr_static(owner, name, None)

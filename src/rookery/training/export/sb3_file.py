@@ -80,7 +80,9 @@ def sb3_model(agent: Agent) -> Any:
     _refuse_others(agent)
     learner = type(agent.policy.options).__name__.removesuffix("Options")
     layers = _actor_layers(agent.policy, learner)
-    hidden = [len(bias) for _, bias in layers[:-1]]
+    hidden: Any = [len(bias) for _, bias in layers[:-1]]
+    if (critic := getattr(agent.policy.options, "critic_hidden", None)) is not None:
+        hidden = {"pi": hidden, "vf" if learner == "PPO" else "qf": critic}
     activation = getattr(torch.nn, ACTIVATIONS[agent.policy.options.activation])
     replay = {} if learner == "PPO" else {"buffer_size": 1}
     model = getattr(stable_baselines3, learner)(

@@ -31,7 +31,8 @@ from rookery.engine.env_factory import (
 from rookery.errors import WorldError
 from rookery.kernel.world import KernelWorld
 from rookery.training.resolve.tensor_world import TensorWorld, tensor_world_of
-from rookery.training.resolve.world_choice import OBJECT, find, name_of_object
+from rookery.training.resolve.world_choice import find, name_of_object
+from rookery.user_code import OBJECT
 from rookery.worlds import registry
 
 # What says how an env was made and shown, and is no option of the world.

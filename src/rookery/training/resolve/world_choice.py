@@ -25,7 +25,7 @@ from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
 from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.seats import seat_of
-from rookery.user_code import name_in_file
+from rookery.user_code import OBJECT, name_in_file
 from rookery.worlds import registry
 from rookery.worlds.world_spec import WorldOption, WorldSpec
 
@@ -36,7 +36,6 @@ NOT_OPTIONS = (
 )  # fmt: skip
 SLOW_STEP = 0.05  # seconds of a step from which on steps are what a run should save
 SESSION_NOTE = "the world is an object of this Python session, so that the run cannot be resumed from the shell"
-OBJECT = "object:"  # begins the recorded name of a world that only a Python session has
 VERSION = re.compile(r"-v(\d+)$")
 
 

@@ -23,7 +23,7 @@ from rookery.kernel.tables import check_same
 from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
 from rookery.learners.encoders import all_images_small
-from rookery.learners.execution.choose import execution_of_run
+from rookery.learners.execution.choose import execution_of_run, plain_note
 from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 from rookery.learners.learner import Learner
 from rookery.learners.observations import leaves_of
@@ -255,6 +255,8 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
         learner: Learner = registry.make_learner(
             name, *spaces, options, rows, config.seed, device, **({} if execution is None else {"execution": execution})
         )
+    if note := plain_note(learner):
+        say(note)
     agent = learner.agent
     agent.deterministic, agent.writer = config.evaluation.deterministic, write_agent
     agent.learner, agent.world = name, config.world

@@ -30,7 +30,11 @@ from rookery.training.storage.shipped_agents import shipped_tree, shipped_world
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".zip", ".ckpt", ".bin", ".h5")
 MANIFEST = "manifest.json"
 # Options of learners that decide which arrays the networks have.
-NET_OPTIONS = ("hidden", "activation", "network", "recurrent", "dueling", "num_critics", "normalise_observations")
+WIDTHS = ("hidden", "critic_hidden")
+NET_OPTIONS = (
+    *WIDTHS, "activation", "network", "network_options", "recurrent", "dueling", "num_critics",
+    "normalise_observations",
+)  # fmt: skip
 TAKEN_OVER = (*NET_OPTIONS, "normalise_rewards")
 
 
@@ -166,7 +170,8 @@ def _check_saved(config: RunConfig, saved: Any) -> None:
     """Refuse a checkpoint that is not of this config, before nets are made for it."""
     agent, loop = saved.get("agent"), saved.get("loop")
     check_agent(agent)
-    if config.learner != agent["learner"] or config.learner_options.hidden != agent["options"]["hidden"]:
+    widths = [(getattr(config.learner_options, name, None), agent["options"].get(name)) for name in WIDTHS]
+    if config.learner != agent["learner"] or any(now != then for now, then in widths):
         raise CheckpointError(f"a checkpoint's agent, of {agent['learner']}, has other nets than the run's config")
     steps = loop.get("steps") if isinstance(loop, dict) else None
     if type(steps) is not int or not 0 <= steps < NO_STEP_LIMIT:

@@ -20,7 +20,7 @@ from rookery.monitor.trackers import check_trackers
 from rookery.training.curriculum.curriculum import check_opponents
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
 from rookery.training.resolve.session_world import recordable, session_world
-from rookery.training.resolve.world_choice import OBJECT, find
+from rookery.training.resolve.world_choice import find
 from rookery.training.run.announcement import announce
 from rookery.training.run.callbacks import Callback, make_callback
 from rookery.training.run.components import (
@@ -56,6 +56,7 @@ from rookery.training.run.shared_run import (
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_run, remember
+from rookery.user_code import OBJECT
 
 MakeLearner = Callable[[ResolvedRun], Learner]
 

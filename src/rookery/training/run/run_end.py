@@ -18,7 +18,6 @@ from rookery.monitor.plot_process import plot_run_early
 from rookery.monitor.plots import learning_plot
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.resolve.resolved_run import ResolvedRun
-from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.callbacks import Result
 from rookery.training.run.loop import Loop
 from rookery.training.run.out_of_memory import explained_shortage
@@ -26,6 +25,7 @@ from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import remember
+from rookery.user_code import OBJECT
 from rookery.user_dirs import state_folder
 from rookery.worlds import registry
 from rookery.worlds.world_spec import AgentReport, WorldSpec, load_object

@@ -18,9 +18,9 @@ from rookery.engine.segment_stepping import EPISODE
 from rookery.errors import ConfigError, OptionError, UsageError
 from rookery.learners.learner import Learner, Tree
 from rookery.training.resolve.resolved_run import ResolvedRun
-from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.collector import Collector
 from rookery.training.storage.checkpoint_files import bytes_to_tree, tree_to_bytes
+from rookery.user_code import OBJECT
 
 if TYPE_CHECKING:
     from rookery.learners.execution.ranks import Ranks

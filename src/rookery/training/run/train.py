@@ -18,9 +18,8 @@ from rookery.config import RunConfig, collect_changes, is_config, resumed_config
 from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import say, silent
-from rookery.errors import CheckpointError, ConfigError, MemoryShortage, RunError, UsageError
+from rookery.errors import CheckpointError, MemoryShortage, RunError, UsageError
 from rookery.gate import allow_given
-from rookery.learners.registry import specs
 from rookery.monitor.run_summary import ended_early
 from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
 from rookery.training.run.callbacks import Callback, Result, take_callbacks
@@ -31,7 +30,7 @@ from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
-from rookery.user_code import end_import, name_in_file
+from rookery.user_code import end_import
 
 
 @with_keywords(TrainOptions, {name: field.default for name, field in RunConfig.model_fields.items()})
@@ -79,7 +78,7 @@ def train(
         if found is not None:
             name, world_object, given["world_options"] = found.name, found.source, found.options
     with silent(given.get("verbose") in (False, 0)):
-        config = user_config(name, **code_by_name(given))
+        config = user_config(name, **given)
     with silent(not config.monitor.verbose):
         return _train(config, world_object, callbacks)
 
@@ -191,32 +190,6 @@ def _resume(
 
         again = partial(open_recorded_run, runs_dir=runs_dir, stop=stop, changes={}, callbacks=callbacks)
         return _run_with_enough_memory(open_run, partial(again, trust=True, world=world))
-
-
-def code_by_name(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with wrappers, networks and schedules that are classes or functions by names that a run can record."""
-
-    def named(key: str, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: named(f"{key}.{name}", item) for name, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [named(key, item) for item in value]
-        return _recorded_name(key, value) if callable(value) else value
-
-    places = ("wrappers", *specs())
-    return {key: named(key, value) if key in places else value for key, value in options.items()}
-
-
-def _recorded_name(key: str, code: Any) -> str:
-    name = name_in_file(code)
-    if name is None:
-        shown = getattr(code, "__qualname__", type(code).__name__).rpartition(".")[2].replace("<lambda>", "a lambda")
-        around = "; or wrap the envs yourself: rookery.train(lambda: MyWrapper(MyEnv()))" if key == "wrappers" else ""
-        raise ConfigError(
-            f"`{key}`: {shown} has no name by which worker processes and a resumed run could find it: give a class or "
-            f"function at the top of a file, or its name, 'file.py:Name'{around}"
-        )
-    return name
 
 
 COUNTED = ("steps", "seconds", "num_envs", "last_evaluation", "best_evaluation")  # of a checkpoint's part "loop"

@@ -16,12 +16,11 @@ from rookery.console import printable
 from rookery.errors import CheckpointError, FileError, OptionError
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
-from rookery.learners.learner import module_state, seeded
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import Leaf
 from rookery.learners.plain_spaces import BOX_TYPES, to_tree
 from rookery.learners.policy import make_leaves
-from rookery.learners.registry import make_policy, specs
+from rookery.learners.registry import specs
 from rookery.training.resolve.world_choice import find
 from rookery.training.sb3_models.sb3_networks import ReadNetworks, SB3Archive, read_networks, read_sb3_archive
 from rookery.training.storage.load_agent import agent_from
@@ -89,21 +88,12 @@ def _agent(archive: SB3Archive, networks: ReadNetworks, observed: spaces.Space, 
         "action_space": to_tree(acted),
     }
     try:
-        if networks.learner == "ppo" and "critic.layers.0.weight" not in networks.policy:
-            networks.policy |= _new_critic(networks, observed, acted)
         return agent_from(saved)
     except CheckpointError as error:
         text = str(error).removeprefix("a checkpoint describes another agent than it holds: ")
         raise FileError(
             f"the weights of {archive.name} do not fit observations {observed} and actions {acted}: {text}"
         ) from None
-
-
-def _new_critic(networks: ReadNetworks, observed: spaces.Space, acted: spaces.Space) -> dict[str, np.ndarray]:
-    """A critic with initial weights, of the size of the actor."""
-    with seeded(0):
-        policy = make_policy("ppo", observed, acted, specs()["ppo"].options.model_validate(networks.options))
-    return {name: part for name, part in module_state(policy).items() if name.startswith("critic.")}
 
 
 MOST_NUMBERS = 1 << 24

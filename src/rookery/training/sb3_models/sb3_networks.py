@@ -23,10 +23,7 @@ from rookery.learners.observations import MASK_KEY, Leaf
 
 Arrays = dict[str, np.ndarray]
 Layers = list[tuple[np.ndarray, np.ndarray]]  # weights and biases
-NOTES = {
-    "critic": "its critic has other hidden layers ({vf}) than its actor ({pi}): in training the critic begins anew",
-    "critics": "its critics are not taken over: an agent is what acts; in training they begin anew",
-}
+NOTE = "its critics are not taken over: an agent is what acts; in training they begin anew"
 ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu", "ELU": "elu", "GELU": "gelu", "SiLU": "silu"}
 USUAL_ACTIVATION = {"ppo": "tanh", "sac": "relu", "dqn": "relu", "td3": "relu"}
 FIRST_WEIGHTS = {  # by which an algorithm is known
@@ -163,11 +160,10 @@ def _ppo(archive: SB3Archive, rest: Arrays, networks: ReadNetworks, columns: tup
     actor = [*_sequence(rest, "mlp_extractor.policy_net."), _layer(rest, "action_net.")]
     critic = [*_sequence(rest, "mlp_extractor.value_net."), _layer(rest, "value_net.")]
     networks.options["hidden"] = _widths(actor)
+    if _widths(critic) != _widths(actor):
+        networks.options["critic_hidden"] = _widths(critic)
     _put(networks, "actor.layers.", actor, columns)
-    if _widths(actor) == _widths(critic):
-        _put(networks, "critic.layers.", critic, columns)
-    else:
-        networks.notes.append(NOTES["critic"].format(pi=_widths(actor), vf=_widths(critic)))
+    _put(networks, "critic.layers.", critic, columns)
     if "log_std" in rest:
         networks.policy["head.log_std"] = rest.pop("log_std")
 
@@ -197,7 +193,7 @@ READERS = {"ppo": _ppo, "sac": _sac, "dqn": _dqn, "td3": _td3}
 def _put_actor(networks: ReadNetworks, layers: Layers, columns: tuple[np.ndarray, float]) -> None:
     """The actor of a learner whose critics are no part of its policy."""
     networks.options["hidden"] = _widths(layers)
-    networks.notes.append(NOTES["critics"])
+    networks.notes.append(NOTE)
     _put(networks, "net.layers.", layers, columns)
 
 

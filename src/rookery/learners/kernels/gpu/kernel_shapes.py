@@ -196,11 +196,14 @@ def hidden_widths(net: MLP) -> tuple[int, ...]:
 
 
 def has_known_shape(learner: Any) -> bool:
-    """Whether kernels can be compiled for a learner's policy: two perceptrons after an encoder that does not learn."""
+    """Whether kernels can be compiled for a learner's policy: two perceptrons of the same hidden widths, after an
+    encoder that does not learn."""
     policy, head = learner.policy, learner.head
     if policy.core is not None or policy.encoder.is_trained or type(head) not in HEAD_KINDS:
         return False
     if not all(type(net) is MLP and net.activation_name in ACTIVATIONS for net in (policy.actor, policy.critic)):
+        return False
+    if hidden_widths(policy.actor) != hidden_widths(policy.critic):
         return False
     parts = getattr(head, "sizes", ())
     return 1 <= len(hidden_widths(policy.actor)) <= MOST_HIDDEN and len(parts) <= MOST_PARTS
