@@ -41,7 +41,9 @@ def test_info_is_a_table_for_people(capsys: pytest.CaptureFixture) -> None:
     lines = text.splitlines()
     assert lines[0].startswith("f.parquet: bars of 5m, calendar 24/7") and "2025-01-01 00:00 UTC" in lines[2]
     assert lines[3].split()[:2] == ["ETH/USD", "46"] and lines[3].split()[-2:] == ["1", "4"]  # one gap of four bars
-    assert "columns: open, high, low, close, volume" in text and "history: synth --kind crypto" in text
+    columns = {line.split()[0]: line.split()[-1] for line in lines[6:11]}
+    assert columns == dict.fromkeys(("open", "high", "low", "close", "volume"), "bar")
+    assert "history: synth --kind crypto" in text
     assert f"hash: {read('f.parquet').hash}" in text
 
 

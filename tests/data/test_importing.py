@@ -11,6 +11,7 @@ import polars
 import pytest
 
 from rookery.data.dataset import Dataset
+from rookery.data.features import add_features
 from rookery.data.open_data import open_data
 from rookery.data.storage import fingerprint, read, write
 from rookery.data.synth import synthesise
@@ -88,11 +89,12 @@ def test_a_source_that_names_no_calendar_gets_the_usual_one(tmp_path: Path) -> N
 
 def test_date_and_time_may_have_columns_of_their_own(tmp_path: Path) -> None:
     lines = ["<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\t<VOL>\t<SPREAD>"]
-    lines += [f"2024.01.01\t0{hour}:00:00\t10\t12\t9\t11\t100\t0\t3" for hour in range(3)]
+    lines += [f"2024.01.01\t0{hour}:00:00\t1.10\t1.12000\t1.09\t1.10\t100\t0\t3" for hour in range(3)]
     data = opened(tmp_path, "\n".join(lines), "EURUSD_H1.csv", timezone="UTC")
     assert data.symbols == ("EURUSD",) and data.bars[0].times[0] == START + 3600
     assert data.bars[0]["volume"][0] == 0 or data.bars[0]["volume"][0] == 100
-    assert data.features[-1] == "spread"
+    assert data.features[-1] == "spread" and data.observed == ()
+    assert data.bars[0]["spread"] == pytest.approx(0.5 * 3e-5 / 1.10)  # three points of five digits
 
 
 def test_the_day_is_known_to_come_first_only_if_a_date_shows_it(tmp_path: Path) -> None:
@@ -278,3 +280,48 @@ def test_in_a_forked_child_polars_is_refused_instead_of_hanging(tmp_path: Path) 
     os.close(writer)
     with os.fdopen(reader) as answer:
         assert "polars was used before this process was forked" in answer.read()
+
+
+SPREADS = {"price": 0.0002 / 1.1 / 2, "half-price": 0.0002 / 1.1, "fraction": 0.0001, "half-fraction": 0.0002}
+
+
+@pytest.mark.parametrize("unit", SPREADS)
+def test_a_spread_is_stored_as_half_of_it_and_a_part_of_the_price(unit: str) -> None:
+    rows = {"time": [START, START + 60], "close": [1.1, 1.1], "spread": [0.0002, 0.0002]}
+    data = open_data({"EURUSD": rows}, spread=unit)
+    assert data["EURUSD"]["spread"] == pytest.approx(SPREADS[unit])
+    assert data.history[-1]["spread"] == unit
+
+
+def test_points_are_the_last_digits_of_prices_unless_told() -> None:
+    rows = {"time": [START, START + 60], "close": [151.203, 151.2], "spread": [14, 14]}
+    assert open_data({"USDJPY": rows}, spread="points")["USDJPY"]["spread"][0] == pytest.approx(0.007 / 151.203)
+    assert open_data({"USDJPY": rows}, spread="points", digits=4)["USDJPY"]["spread"][0] == pytest.approx(
+        0.0007 / 151.203
+    )
+
+
+def test_a_spread_without_a_unit_is_no_cost() -> None:
+    rows = {"time": [START, START + 60], "close": [1.1, 1.1], "spread": [3.0, 3.0]}
+    notes: list[str] = []
+    assert "spread" not in open_data({"EURUSD": rows}, notes=notes)["EURUSD"].columns
+    assert any("--spread" in note for note in notes)
+
+
+@pytest.mark.parametrize(("values", "unit"), [(3.0, "fraction"), (3.0, "price"), (-0.001, "fraction")])
+def test_an_absurd_spread_is_refused(values: float, unit: str) -> None:
+    rows = {"time": [START, START + 60], "close": [1.1, 1.1], "spread": [values, values]}
+    with pytest.raises(DataError, match="spread"):
+        open_data({"EURUSD": rows}, spread=unit)
+
+
+def test_columns_of_vendors_are_kept_but_not_observed(tmp_path: Path) -> None:
+    """Binance's `close_time` and `ignore` would otherwise take the place of the usual indicators."""
+    header = "open_time,open,high,low,close,volume,close_time,quote_asset_volume,number_of_trades,ignore"
+    lines = [header, *(f"{START + 60 * k}000,10,12,9,11,5,{START + 60 * k + 59}999,55,7,0" for k in range(3))]
+    data = opened(tmp_path, "\n".join(lines), "BTCUSDT.csv")
+    assert {"close_time", "ignore", "number_of_trades"} <= set(data.features) and data.observed == ()
+    named = add_features(data, ["sma_2"])
+    assert named.observed == ("sma_2",)
+    write(named, tmp_path / "bars.parquet")
+    assert read(tmp_path / "bars.parquet").observed == ("sma_2",)

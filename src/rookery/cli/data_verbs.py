@@ -234,6 +234,14 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
         "--adjusted", action="store_true", help="scale prices so that the close is the column of adjusted closes"
     )
     parser.add_argument(
+        "--spread", metavar="UNIT",
+        help="unit of the column spread: points, price or fraction, from bid to ask; half-points, half-price or "
+        "half-fraction, from the middle (points in files of MetaTrader; otherwise the column is omitted)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--digits", type=int, metavar="N", help="a point is the Nth digit of a price (as many as the prices have)"
+    )
+    parser.add_argument(
         "--tech-names", metavar="LIST", help="names of the columns per symbol of tech_array, separated by commas"
     )
 
@@ -253,7 +261,10 @@ def names_of(text: str | None) -> list[str] | None:
 
 def source_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of `ImportOptions` that were given."""
-    names = ("timezone", "time_is", "calendar", "timeframe", "day_first", "date_format", "decimal_comma", "adjusted")
+    names = (
+        "timezone", "time_is", "calendar", "timeframe", "day_first", "date_format", "decimal_comma", "adjusted",
+        "spread", "digits",
+    )  # fmt: skip
     lists = {"symbols": names_of(options.symbols), "tech_names": names_of(options.tech_names)}
     return {name: getattr(options, name) for name in names} | lists
 
@@ -296,13 +307,31 @@ def _print_summary(facts: dict[str, Any]) -> None:
             row["symbol"], f"{row['bars']:,}", row["first"], row["last"], f"{row['gaps']:,}", f"{row['missing']:,}"
         )
     printing.print_table(out, table)
-    out.print(f"columns: {', '.join(facts['columns'])}", soft_wrap=True)
+    _print_columns(out, facts)
     out.print(f"hash: {facts['hash']}", soft_wrap=True)
     for entry in facts["history"]:
         more = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in ("command", "source"))
         out.print(
             f"history: {entry.get('command')} (from {entry.get('source')}{', ' if more else ''}{more})", soft_wrap=True
         )
+
+
+def _print_columns(out: Any, facts: dict[str, Any]) -> None:
+    """How each column is distributed, and what becomes of it."""
+    from rookery import printing
+    from rookery.data.dataset import BAR_COLUMNS, COST_COLUMNS
+
+    table = printing.table("columns", "column", "least>", "5 %>", "median>", "95 %>", "most>", "used as")
+    uses = dict.fromkeys(facts["columns"], "observed only if `columns` names it")
+    uses |= dict.fromkeys(BAR_COLUMNS, "bar") | dict.fromkeys(COST_COLUMNS, "cost, where costs take it from the data")
+    uses |= dict.fromkeys(facts["observed"], "observed")
+    for name in facts["columns"]:
+        table.add_row(
+            name, *(f"{value:.6g}" for value in facts["values"].get(name, [])[:5] or [float("nan")] * 5), uses[name]
+        )
+    printing.print_table(out, table)
+    if not facts["observed"]:
+        out.print("observed: the usual indicators of the world, as the data name no feature", soft_wrap=True)
 
 
 def print_problems(found: list[Any], place: str, errors: int, as_json: bool) -> None:

@@ -20,6 +20,7 @@ ROUNDING = 1e-6  # of a price; adjusted prices are rounded
 # Rows in a row that are equally far apart, but not by the timeframe: fewer only if they are a large part of all.
 OTHER_SPACING, FEWER, LARGE_PART = 20, 10, 0.2
 AHEAD = 7 * DAY
+QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the columns in a summary
 FIRST = int(np.datetime64("1900-01-01", "s").astype(np.int64))
 FOREX_WEEKEND = (DAY + 22 * 3600, 3 * DAY + 21 * 3600)  # Friday 22:00 to Sunday 21:00: closed in summer and winter
 
@@ -254,10 +255,23 @@ def summary(dataset: Dataset) -> dict[str, Any]:
         "calendar": dataset.calendar,
         "one_price": dataset.one_price,
         "columns": list(dataset.column_names) if dataset.bars else [],
+        "observed": list(dataset.observed) if dataset.bars else [],
+        "values": _values(dataset) if dataset.bars else {},
         "symbols": [_of_symbol(bars, dataset) for bars in dataset.bars],
         "hash": dataset.hash,
         "history": [dict(entry) for entry in dataset.history],
     }
+
+
+def _values(dataset: Dataset) -> dict[str, list[float]]:
+    """The quantiles in `QUANTILES` of each column, over all symbols."""
+    found = {}
+    for name in dataset.column_names:
+        values = np.concatenate([bars[name] for bars in dataset.bars])
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            found[name] = np.quantile(finite, QUANTILES).tolist()
+    return found
 
 
 def _of_symbol(bars: Bars, dataset: Dataset) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rookery.errors import DataError
 
 PRICES = ("open", "high", "low", "close")
 BAR_COLUMNS = (*PRICES, "volume")
+COST_COLUMNS = ("spread", "funding")
 
 
 def frozen(values: np.ndarray) -> np.ndarray:
@@ -32,7 +33,8 @@ class Bars:
         times: When each bar is complete: int64, seconds since 1970 in UTC, rising. Until that time nobody knows the
             bar, so no observation before it may contain it.
         columns: Name -> float64 array. First open, high, low, close and volume, then features, and optionally
-            "funding" (rate that a long position pays at that bar) and "spread" (as a part of the price).
+            "funding" (rate that a long position pays at that bar) and "spread" (from the middle price to what is paid,
+            as a part of it: half of the distance from bid to ask).
     """
 
     symbol: str
@@ -89,6 +91,12 @@ class Dataset:
     def features(self) -> tuple[str, ...]:
         """The columns beside open, high, low, close and volume."""
         return tuple(name for name in self.column_names if name not in BAR_COLUMNS)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The features that somebody asked for: neither costs, nor columns that came with a file of others."""
+        unnamed = {name for entry in self.history for name in entry.get("unnamed", ())}
+        return tuple(name for name in self.features if name not in unnamed and name not in COST_COLUMNS)
 
     def __getitem__(self, symbol: str) -> Bars:
         for bars in self.bars:

@@ -31,6 +31,8 @@ SYNONYMS = {
 CLOSE_TIMES = ("close_time", "closetime", "end_time", "time_end", "time_close", "time_period_end")
 CLOCKS = ("time", "hour", "clock")  # a column of hours beside one of dates
 ONE_PRICE = ("open", "high", "low")
+# Units of a column of spreads: from bid to ask, or from the middle to either.
+SPREADS = ("points", "price", "fraction", "half-points", "half-price", "half-fraction")
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,14 @@ class Imported:
         table: Its rows are those of the bars.
         is_local: Whether its days are those of the time zone that was given.
         one_price: Whether it has one price per row.
+        unnamed: Columns that came with the bars and that nobody asked for: vendors add many.
     """
 
     bars: Bars
     table: SourceTable
     is_local: bool = False
     one_price: bool = False
+    unnamed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,8 @@ class ImportOptions:
         decimal_comma: Whether 1,5 is one and a half.
         adjusted: Scale open, high, low and close so that close is the column of adjusted closes.
         tech_names: Names of the columns per symbol of `tech_array`.
+        spread: The unit of a column `spread`, one of `SPREADS`; without it, only that of MetaTrader is known.
+        digits: Of prices behind the point, for spreads in points; without it, as many as the prices have.
         notes: What was found and decided is added to this list.
     """
 
@@ -117,12 +123,18 @@ class ImportOptions:
     decimal_comma: bool = False
     adjusted: bool = False
     tech_names: Sequence[str] | None = None
+    spread: str | None = None
+    digits: int | None = None
     usual_calendar: str = "24/7"
     notes: list[str] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
         if self.time_is not in ("start", "end"):
             raise OptionError(f"time_is should be start or end, got {self.time_is!r}")
+        if self.spread not in (None, *SPREADS):
+            raise OptionError(f"spread should be one of {', '.join(SPREADS)}, got {self.spread!r}")
+        if self.digits is not None and not 0 <= self.digits <= 12:
+            raise OptionError(f"digits should be from 0 to 12, got {self.digits!r}")
         if self.timezone is not None:
             _check_timezone(self.timezone)
         if self.timeframe is not None:
@@ -137,7 +149,7 @@ class ImportOptions:
 
     def facts(self) -> dict[str, Any]:
         """What is kept in the history."""
-        names = ("timezone", "date_format", "day_first", "decimal_comma", "adjusted")
+        names = ("timezone", "date_format", "day_first", "decimal_comma", "adjusted", "spread", "digits")
         given = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, False)}
         return {"time_is": self.time_is, **given}
 

@@ -13,8 +13,9 @@ import numpy as np
 from rookery.console import printable
 from rookery.data.calendars import DAY, gap_rows, timeframe_name, timeframe_seconds
 from rookery.data.checks import ERROR, problems
-from rookery.data.dataset import BAR_COLUMNS, PRICES, Bars, Dataset
+from rookery.data.dataset import BAR_COLUMNS, COST_COLUMNS, PRICES, Bars, Dataset
 from rookery.data.importing.sources import Imported, ImportOptions, SourceTable, check_columns, find_columns, plain_name
+from rookery.data.importing.spreads import half_spread
 from rookery.data.importing.times import seconds, to_utc
 from rookery.errors import DataError
 from rookery.extras import load_polars
@@ -57,10 +58,10 @@ def _bars_of_symbol(table: SourceTable, columns: dict[str, str], options: Import
     else:
         options.note(f"{printable(table.symbol)}: there is no column of volume; it is 0 everywhere")
         values["volume"] = np.zeros(len(times))
+    others = _others(table, columns, values["close"], options)
     values = _adjusted(table, values, columns, options)
-    return Imported(
-        Bars(table.symbol, times, values | _others(table, columns, options)), table, is_local, "open" not in columns
-    )
+    unnamed = tuple(name for name in others if name not in COST_COLUMNS)
+    return Imported(Bars(table.symbol, times, values | others), table, is_local, "open" not in columns, unnamed)
 
 
 def _adjusted(
@@ -77,8 +78,10 @@ def _adjusted(
     return values | {name: values[name] * factor for name in PRICES}
 
 
-def _others(table: SourceTable, columns: dict[str, str], options: ImportOptions) -> dict[str, np.ndarray]:
-    """Further columns of numbers, as features. Those with holes or texts are omitted, with a note."""
+def _others(
+    table: SourceTable, columns: dict[str, str], close: np.ndarray, options: ImportOptions
+) -> dict[str, np.ndarray]:
+    """Further columns of numbers. Those with holes or texts are omitted, with a note."""
     found = {}
     for name in table.frame.columns:
         plain = plain_name(name)
@@ -86,10 +89,12 @@ def _others(table: SourceTable, columns: dict[str, str], options: ImportOptions)
             continue
         values = _cast(table.frame[name], options)
         known = np.flatnonzero(~np.isnan(values))
-        if len(known) and np.isfinite(values[known[0] :]).all():
-            found[plain] = values
-        else:
+        if not (len(known) and np.isfinite(values[known[0] :]).all()):
             options.note(f"{printable(table.symbol)}: the column {name!r} is omitted, because it lacks numbers")
+        elif plain != "spread":
+            found[plain] = values
+        elif (spread := half_spread(table, values, columns, close, options)) is not None:
+            found[plain] = spread
     return found
 
 
@@ -130,6 +135,9 @@ def finished(found: Sequence[Imported], options: ImportOptions, source: str) -> 
     bars = tuple(_complete(each, length, options) for each in found)
     one_price = all(each.one_price for each in found)
     entry = {"command": "import", "source": source, **options.facts()}
+    if unnamed := list(dict.fromkeys(name for each in found for name in each.unnamed)):
+        entry["unnamed"] = unnamed
+        options.note(f"columns that are kept, and observed only if `columns` names them: {', '.join(unnamed)}")
     place = found[0].table.place
     data = Dataset(bars, length, options.calendar or options.usual_calendar, one_price, (entry,), place)
     _refuse_bad(data, found)

@@ -18,6 +18,7 @@ import numpy as np
 from rookery.data.calendars import segments, timeframe_name
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import add_features
+from rookery.data.importing.spreads import refuse_absurd
 from rookery.data.open_data import NAME as ANYTRADING
 from rookery.data.open_data import anytrading_bars, anytrading_file, open_data
 from rookery.data.shared_tables import shared
@@ -26,8 +27,7 @@ from rookery.data.storage import fingerprint
 from rookery.data.synth import shipped
 from rookery.errors import DataError, OptionError
 
-COST_COLUMNS = ("spread", "funding")
-FORMAT = 3  # of the tables; part of their name in the cache
+FORMAT = 4  # of the tables; part of their name in the cache
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ Layout = Callable[[Dataset, Sequence[str]], dict[str, np.ndarray]]
 
 
 class ObservedColumns(NamedTuple):
-    """Which columns an agent observes: those that are named; else `always`, and the features that the data have, or
-    `usual` ones if they have none."""
+    """Which columns an agent observes: those that are named; else `always`, and the features that were added to the
+    data, or `usual` ones if there are none."""
 
     named: tuple[str, ...] | None
     always: tuple[str, ...]
@@ -74,8 +74,7 @@ class ObservedColumns(NamedTuple):
     def choose(self, dataset: Dataset) -> tuple[str, ...]:
         if self.named is not None:
             return self.named
-        features = tuple(name for name in dataset.features if name not in COST_COLUMNS)
-        return (*self.always, *(features or self.usual))
+        return (*self.always, *(dataset.observed or self.usual))
 
 
 def load_market(
@@ -135,7 +134,10 @@ def _with_columns(dataset: Dataset, columns: Sequence[str]) -> Dataset:
 def need_column(bars: Bars, column: str) -> np.ndarray:
     """A column that the costs name. Its absence is an error: what is not known is not zero."""
     if column not in bars.columns:
-        raise DataError(f"{bars.symbol}: the costs take {column!r} from the data, which have no such column")
+        more = ": import the bars with --spread, which names its unit" if column == "spread" else ""
+        raise DataError(f"{bars.symbol}: the costs take {column!r} from the data, which have no such column{more}")
+    if column == "spread":
+        refuse_absurd(bars[column], bars.symbol)
     return bars[column]
 
 
