@@ -2,8 +2,8 @@
 
     python benchmarks/learning.py [--only NAME ...] [--seeds 3] [--json FILE]
 
-Each figure is the median over seeds of a last evaluation, on 20 episodes or more. Exits with 1 if one misses what it
-must reach.
+Each figure is the median over seeds of a last evaluation, on 20 episodes or more; `by-name` takes the agent that
+`rookery eval` loads instead, the best one, on 100 episodes. Exits with 1 if one misses what it must reach.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ TARGETS = {
     "hopper": Target("Hopper-v5", "auto", 2_000),
     "halfcheetah": Target("HalfCheetah-v5", "auto", 1_500),
 }
+# What `rookery eval` must find after `rookery train ID`.
+BY_NAME = {
+    "MountainCarContinuous-v0": 90,
+    "Pendulum-v1": -180,
+    "Acrobot-v1": -82,
+    "MountainCar-v0": -112,
+    "LunarLander-v3": 240,
+}
 # What a row sets beside the recipe.
 SETTINGS: dict[str, dict[str, Any]] = {
     "td3-pendulum": {"num_envs": 8, "td3": {"updates_per_step": 0.5, "start_steps": 1_000, "hidden": [128, 128]}},
@@ -100,6 +108,24 @@ def learning_row(name: str, seeds: int) -> list[Row]:
     return [Row(label, each, f"{seconds:.0f} s each", float(np.median(found)), target.least, unit="")]
 
 
+def by_name_rows(seeds: int) -> Iterator[Row]:
+    """Both commands as a newcomer types them, in each world."""
+    for world, least in BY_NAME.items():
+        with tempfile.TemporaryDirectory() as folder:
+            found = [_trained_and_evaluated(world, seed, folder) for seed in range(1, seeds + 1)]
+        each = ", ".join(f"{value:.4g}" for value in found)
+        yield Row(f"rookery train {world}, then eval", each, "", float(np.median(found)), least, unit="")
+
+
+def _trained_and_evaluated(world: str, seed: int, folder: str) -> float:
+    """The mean return of 100 episodes."""
+    rookery_command = [sys.executable, "-m", "rookery"]
+    given = ["--seed", str(seed), "--name", f"{world}-{seed}", "--runs-dir", folder]
+    subprocess.run([*rookery_command, "train", world, *given], capture_output=True, check=True)
+    evaluate = [*rookery_command, "eval", f"{folder}/{world}-{seed}", "--episodes", "100", "--json"]
+    return float(json.loads(subprocess.run(evaluate, capture_output=True, check=True).stdout)["return_mean"])
+
+
 def time_rows(seeds: int) -> list[Row]:
     """`rookery train CartPole-v1` as a newcomer types it; the second time, when worlds are compiled."""
     with tempfile.TemporaryDirectory() as folder:
@@ -131,11 +157,12 @@ def _timed_command(runs: Path, seed: int) -> tuple[float, float, float]:
 
 def main() -> int:
     """Measure the chosen rows and print them."""
-    parser = parser_for(__doc__, [*TARGETS, "time"])
+    parser = parser_for(__doc__, [*TARGETS, "by-name", "time"])
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds a figure is over (default: %(default)s)")
     args = parser.parse_args()
     logging.getLogger("rookery").setLevel("WARNING")
     rows: dict[str, Callable[[], list[Row]]] = {name: partial(learning_row, name, args.seeds) for name in TARGETS}
+    rows["by-name"] = lambda: list(by_name_rows(args.seeds))
     rows["time"] = partial(time_rows, args.seeds)
     return report(measured(rows, args.only), "rookery learning", args.json)
 
