@@ -17,7 +17,7 @@ from engine_rows import Row, ratio_row
 from measure import in_turns
 from rookery.config import build_config
 from rookery.training.curriculum.curriculum import make_curriculum_env
-from rookery.training.evaluation.evaluate_run import evaluate_games
+from rookery.training.evaluation.evaluate import evaluate_games
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.run.components import fit_learner, make_engine, make_learner
 

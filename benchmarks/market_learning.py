@@ -16,7 +16,7 @@ import numpy as np
 import rookery
 from engine_rows import Row
 from rookery.data.dataset import Dataset
-from rookery.data.open_data import open_data
+from rookery.data.opened_data import open_data
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.training.walk_forward import walk_forward

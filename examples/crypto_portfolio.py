@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 
 import rookery
-from rookery.data.features import CRYPTO_FEATURES, add_features
-from rookery.data.storage import write
-from rookery.data.synth import synthesise
+from rookery.data import CRYPTO_FEATURES, add_features, synthesise, write
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 500_000
 path = Path("data/crypto.parquet")

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import rookery
-from rookery.data.storage import write
-from rookery.data.synth import synthesise
+from rookery.data import synthesise, write
 from rookery.markets import TrainerAgent
 
 SYMBOLS = ["EURUSD", "GBPUSD", "USDJPY", "USDCHF"]

@@ -11,14 +11,32 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rookery.gymnasium_hook import register_with_gymnasium
+from rookery.lazy import lazy_names
 from rookery.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from rookery import errors, markets, pettingzoo, sb3, standalone, testing
+    from rookery import (
+        config,
+        data,
+        errors,
+        kernel,
+        learners,
+        markets,
+        performance,
+        pettingzoo,
+        sb3,
+        standalone,
+        studies,
+        testing,
+        worlds,
+    )
     from rookery.config import RunConfig
+    from rookery.deploy.paper.paper import paper
+    from rookery.deploy.promotion import deploy
+    from rookery.deploy.serving.server import serve
     from rookery.engine.engine import Engine
     from rookery.engine.make_vec import get_recommended_n_envs, make_vec
     from rookery.kernel.tables import Table
@@ -29,10 +47,21 @@ if TYPE_CHECKING:
     from rookery.learners.algorithms.sac import SAC
     from rookery.learners.algorithms.td3 import TD3
     from rookery.studies.search_study import search
+    from rookery.tools.bench import bench
+    from rookery.tools.profile import profile
+    from rookery.tools.tune import tune
     from rookery.training.backtest.backtest import backtest
+    from rookery.training.evaluation.evaluate import evaluate, evaluate_games
+    from rookery.training.evaluation.results import EvaluationResult, GamesResult
+    from rookery.training.export.minari_dataset import write_dataset
     from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
+    from rookery.training.sb3_models.import_sb3 import import_sb3
+    from rookery.training.show.comparison import ComparisonResult, compare, plot
     from rookery.training.storage.load_agent import load
+    from rookery.training.storage.runs_table import delete_runs, runs
+    from rookery.web.dashboard_server import dashboard
+    from rookery.web.report import report
     from rookery.worlds.mujoco.mujoco_world import MujocoWorld
 
 __all__ = [
@@ -42,63 +71,95 @@ __all__ = [
     "TD3",
     "Agent",
     "Callback",
+    "ComparisonResult",
     "Engine",
+    "EvaluationResult",
+    "GamesResult",
     "KernelWorld",
     "MujocoWorld",
     "Result",
     "RunConfig",
     "Table",
     "backtest",
+    "bench",
+    "compare",
+    "config",
+    "dashboard",
+    "data",
+    "delete_runs",
+    "deploy",
     "errors",
+    "evaluate",
+    "evaluate_games",
     "get_recommended_n_envs",
+    "import_sb3",
+    "kernel",
+    "learners",
     "load",
     "make_vec",
     "markets",
+    "paper",
+    "performance",
     "pettingzoo",
+    "plot",
+    "profile",
+    "report",
     "resume",
+    "runs",
     "sb3",
     "search",
+    "serve",
     "standalone",
+    "studies",
     "testing",
     "train",
+    "tune",
+    "worlds",
+    "write_dataset",
 ]
 
 register_with_gymnasium()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
 
-# Names are loaded when first used, so that `import rookery` costs next to nothing.
-_HOMES = {
-    "Agent": "rookery.learners.agent",
-    "Callback": "rookery.training.run.callbacks",
-    "DQN": "rookery.learners.algorithms.dqn",
-    "Engine": "rookery.engine.engine",
-    "KernelWorld": "rookery.kernel.world",
-    "MujocoWorld": "rookery.worlds.mujoco.mujoco_world",
-    "PPO": "rookery.learners.algorithms.ppo",
-    "Result": "rookery.training.run.callbacks",
-    "RunConfig": "rookery.config",
-    "SAC": "rookery.learners.algorithms.sac",
-    "TD3": "rookery.learners.algorithms.td3",
-    "Table": "rookery.kernel.tables",
-    "backtest": "rookery.training.backtest.backtest",
-    "get_recommended_n_envs": "rookery.engine.make_vec",
-    "load": "rookery.training.storage.load_agent",
-    "make_vec": "rookery.engine.make_vec",
-    "resume": "rookery.training.run.train",
-    "search": "rookery.studies.search_study",
-    "train": "rookery.training.run.train",
-}
-_MODULES = {"errors", "markets", "pettingzoo", "sb3", "standalone", "testing"}
+
+def _check(module: str) -> None:
+    if module.startswith(("rookery.training", "rookery.learners", "rookery.studies", "rookery.deploy")):
+        import_module("rookery.training").check_installed()
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        if _HOMES[name].startswith(("rookery.training", "rookery.learners", "rookery.studies")):
-            import_module("rookery.training").check_installed()
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return import_module(f"rookery.{name}")
-    raise AttributeError(f"module 'rookery' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_MODULES])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "": "config data deploy errors kernel learners markets performance pettingzoo sb3 standalone studies "
+        "testing worlds",
+        ".config": "RunConfig",
+        ".deploy.paper.paper": "paper",
+        ".deploy.serving.server": "serve",
+        ".engine.engine": "Engine",
+        ".engine.make_vec": "get_recommended_n_envs make_vec",
+        ".kernel.tables": "Table",
+        ".kernel.world": "KernelWorld",
+        ".learners.agent": "Agent",
+        ".learners.algorithms.dqn": "DQN",
+        ".learners.algorithms.ppo": "PPO",
+        ".learners.algorithms.sac": "SAC",
+        ".learners.algorithms.td3": "TD3",
+        ".studies.search_study": "search",
+        ".tools.bench": "bench",
+        ".tools.profile": "profile",
+        ".tools.tune": "tune",
+        ".training.backtest.backtest": "backtest",
+        ".training.evaluation.evaluate": "evaluate evaluate_games",
+        ".training.evaluation.results": "EvaluationResult GamesResult",
+        ".training.export.minari_dataset": "write_dataset",
+        ".training.run.callbacks": "Callback Result",
+        ".training.run.train": "resume train",
+        ".training.sb3_models.import_sb3": "import_sb3",
+        ".training.show.comparison": "ComparisonResult compare plot",
+        ".training.storage.load_agent": "load",
+        ".training.storage.runs_table": "delete_runs runs",
+        ".web.dashboard_server": "dashboard",
+        ".web.report": "report",
+        ".worlds.mujoco.mujoco_world": "MujocoWorld",
+    },
+    _check,
+)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.errors import FileError
+from rookery.errors import FileError, OptionError
 
 HAS_NO_FOLLOW = hasattr(os, "O_NOFOLLOW")  # not on Windows, where making a link needs a right of its own
 # Non-blocking: opening a pipe would block otherwise. Binary: Windows would change the ends of lines.
@@ -223,3 +223,15 @@ def load_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("it is nested too deeply") from None
+
+
+def check_file(name: str | Path) -> None:
+    """Refuse at once a file that could not be written at the end. Missing folders are created later."""
+    path = Path(name).absolute()
+    folder = next(parent for parent in path.parents if parent.exists())
+    if path.is_dir():
+        raise OptionError(f"{name} is a folder: name a file")
+    if not folder.is_dir():
+        raise OptionError(f"{name} cannot be written: {folder} is a file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise OptionError(f"{name} cannot be written: there is no permission to write to {folder}")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rookery.cli.main import main
-from rookery.training.evaluation.evaluate_run import counting
+from rookery.training.evaluation.evaluate import counting
 from training.finished import STEP, make_run
 from training.tug import write_agent
 

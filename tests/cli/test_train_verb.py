@@ -45,11 +45,11 @@ def calls(monkeypatch) -> Calls:
     sys.modules["rookery.training.run.train"].resume = sys.modules["rookery.training.run.train"].train
     made.put(
         monkeypatch,
-        "rookery.training.evaluation.evaluate_run",
-        "evaluate_run",
+        "rookery.training.evaluation.evaluate",
+        "evaluate",
         {"eval/return": 481.25, "eval/episodes": 3},
     )
-    made.modules["rookery.training.evaluation.evaluate_run"].counting = lambda *_: nullcontext(lambda *_: None)
+    made.modules["rookery.training.evaluation.evaluate"].counting = lambda *_: nullcontext(lambda *_: None)
     made.put(monkeypatch, "rookery.training.show.watch", "watch", Path("x.mp4"))
     made.put(monkeypatch, "rookery.training.export.onnx_file", "export_onnx", Path("x.onnx"))
     made.put(monkeypatch, "rookery.training.export.onnx_file", "export_standalone", Path("x.py"))

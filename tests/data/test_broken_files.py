@@ -21,7 +21,7 @@ import pytest
 
 from rookery.cli import main as command_line
 from rookery.cli.main import build_parser, main
-from rookery.data.open_data import open_data
+from rookery.data.opened_data import open_data
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.errors import DataError, OptionError, RookeryError

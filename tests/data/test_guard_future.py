@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from data.future_guard import random_dataset, scramble_after
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import add_features
-from rookery.data.open_data import resample
+from rookery.data.opened_data import resample
 from rookery.data.splits import holdout, timeline, walk_forward
 
 Make = Callable[[Dataset], Dataset]

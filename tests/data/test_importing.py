@@ -12,7 +12,7 @@ import pytest
 
 from rookery.data.dataset import Dataset
 from rookery.data.features import add_features
-from rookery.data.open_data import open_data
+from rookery.data.opened_data import open_data
 from rookery.data.storage import fingerprint, read, write
 from rookery.data.synth import synthesise
 from rookery.errors import DataError, OptionError

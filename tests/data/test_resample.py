@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.data.dataset import Bars, Dataset
-from rookery.data.open_data import resample
+from rookery.data.opened_data import resample
 from rookery.data.synth import synthesise
 from rookery.errors import DataError
 

@@ -18,7 +18,7 @@ from rookery.errors import NotAllowed
 from rookery.gate import Inside, Reach, Reaches, reaches
 from rookery.studies.storage.study_folder import StudyFolder, StudyPlace, StudyRecord
 from rookery.studies.study_config import trial_config
-from rookery.training.evaluation.evaluate_run import evaluate_run
+from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.storage import trust
 from rookery.training.storage.run_dir import RunDir
 from rookery.user_code import load_file
@@ -187,7 +187,7 @@ def test_an_evaluation_in_a_linked_folder_is_asked_about(run: RunDir, tmp_path: 
     (run.path / "data").symlink_to(tmp_path)
     run.write_config({**run.read_config(), "world_options": {"data": str(run.path / "data")}})
     with pytest.raises(NotAllowed, match=r"`world_options.data`"):
-        evaluate_run(run.path, episodes=1)
+        evaluate(run.path, episodes=1)
 
 
 # --- studies ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 import rookery
 from rookery.errors import NotAllowed, OptionError, RookeryError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world
-from rookery.training.evaluation.evaluate_run import evaluate_run
+from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat
 from rookery.training.resolve.world_choice import NOT_OPTIONS, find
@@ -38,11 +38,11 @@ def test_a_config_runs_no_shell(world: str, tmp_path: Path, canary: Path) -> Non
 def test_a_run_and_an_evaluation_run_no_shell(run: RunDir, canary: Path) -> None:
     """Options stand in a run's config, and on the command line."""
     with pytest.raises(OptionError, match="`world` is no option"):
-        evaluate_run(run.path, episodes=1, world_options=shell(canary))
+        evaluate(run.path, episodes=1, world_options=shell(canary))
     run.write_config({**run.read_config(), "world_options": shell(canary)})
     for trust, error in ((False, NotAllowed), (True, OptionError)):
         with pytest.raises(error):
-            evaluate_run(run.path, episodes=1, trust=trust)
+            evaluate(run.path, episodes=1, trust=trust)
         with pytest.raises(error):
             rookery.resume(run.path, steps=10**6, trust=trust)
     assert not canary.exists()

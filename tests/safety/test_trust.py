@@ -18,7 +18,7 @@ from rookery.config import build_config
 from rookery.errors import CheckpointError, RunError, WorldError
 from rookery.gate import module_name
 from rookery.training.curriculum.opponents import Opponents
-from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
+from rookery.training.evaluation.evaluate import evaluate, evaluate_games
 from rookery.training.export.onnx_file import export_standalone
 from rookery.training.league.tournament import enter_tournament
 from rookery.training.run.callbacks import Result
@@ -29,8 +29,8 @@ from rookery.training.storage.runs_table import table
 from training.runs import QUIET, SMALL
 
 OPENING: dict[str, Callable[[RunDir], Any]] = {
-    "eval": lambda run: evaluate_run(run.path, episodes=1),
-    "eval with options": lambda run: evaluate_run(run.path, episodes=1, world_options={"size": 3}),
+    "eval": lambda run: evaluate(run.path, episodes=1),
+    "eval with options": lambda run: evaluate(run.path, episodes=1, world_options={"size": 3}),
     "eval against others": lambda run: evaluate_games(str(run.path), games=1),
     "watch": lambda run: watch(run.path, out=run.path / "video.gif"),
     "resume": lambda run: rookery.resume(run.path, steps=10**6),
@@ -80,7 +80,7 @@ def test_a_run_of_ones_own_is_opened_without_a_question(world: str, tmp_path: Pa
     result = train_on(world, tmp_path / "runs")
     forget(world, canary)
     moved = shutil.move(result.path, tmp_path / "moved")
-    assert evaluate_run(moved, episodes=1)["episodes"] == 1
+    assert evaluate(moved, episodes=1)["episodes"] == 1
     assert canary.exists()
     assert json.loads((Path(moved) / "run.json").read_text())["code"].keys() == {world.rpartition(":")[0]}
 
@@ -91,11 +91,11 @@ def test_a_file_that_was_changed_is_asked_about(world: str, tmp_path: Path, cana
     file.write_text(f"{file.read_text()}\n# edited\n")
     forget(world, canary)
     with pytest.raises(RunError, match="the file is not the one that the run was made with"):
-        evaluate_run(result.path, episodes=1)
+        evaluate(result.path, episodes=1)
     assert not canary.exists()
     rookery.resume(result.path, steps=96, trust=True)
     forget(world, canary)
-    assert evaluate_run(result.path, episodes=1)["episodes"] == 1
+    assert evaluate(result.path, episodes=1)["episodes"] == 1
 
 
 def test_a_file_in_the_runs_own_folder_is_always_asked_about(world: str, tmp_path: Path, canary: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_file_in_the_runs_own_folder_is_always_asked_about(world: str, tmp_pat
     for path in (inside, result.path / "plots" / ".." / file.name, file):
         name_world(RunDir(result.path), f"{path}:Walk")
         with pytest.raises(RunError, match="lies in the run's own folder"):
-            evaluate_run(result.path, episodes=1)
+            evaluate(result.path, episodes=1)
     assert not canary.exists()
 
 
@@ -117,7 +117,7 @@ def test_a_run_without_a_record_is_asked_about(world: str, tmp_path: Path, canar
     forget(world, canary)
     (result.path / "run.json").write_text('{"created": 1.0}')
     with pytest.raises(RunError, match="the run has no record of the file"):
-        evaluate_run(result.path, episodes=1)
+        evaluate(result.path, episodes=1)
     assert not canary.exists()
 
 
@@ -154,8 +154,8 @@ def test_without_a_place_for_notes_a_run_is_asked_about(
     assert "could not be noted as yours" in caplog.text
     forget(world, canary)
     with pytest.raises(RunError, match="you have not trained with this file"):
-        evaluate_run(result.path, episodes=1)
-    assert evaluate_run(result.path, episodes=1, trust=True)["episodes"] == 1
+        evaluate(result.path, episodes=1)
+    assert evaluate(result.path, episodes=1, trust=True)["episodes"] == 1
 
 
 def test_a_note_that_is_not_ours_alone_does_not_count(world: str, tmp_path: Path, canary: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_note_that_is_not_ours_alone_does_not_count(world: str, tmp_path: Path
     forget(world, canary)
     note.chmod(0o666)
     with pytest.raises(RunError, match="you have not trained with this file"):
-        evaluate_run(result.path, episodes=1)
+        evaluate(result.path, episodes=1)
 
 
 def test_opponents_in_files_are_asked_about(run: RunDir, world: str, canary: Path) -> None:
@@ -203,7 +203,7 @@ def test_no_module_is_imported_by_its_name(run: RunDir, tmp_path: Path, canary: 
     name_world(run, "strange_module:Env-v0")
     for way in (
         lambda: rookery.train(config),
-        lambda: evaluate_run(run.path, episodes=1),
+        lambda: evaluate(run.path, episodes=1),
         lambda: rookery.resume(run.path, steps=1024),
     ):
         with pytest.raises(WorldError, match="not a registered Gymnasium id"):

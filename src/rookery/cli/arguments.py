@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -131,18 +130,6 @@ def check_seed(seed: int | None) -> None:
 
     if seed is not None and not 0 <= seed < SEEDS:
         raise OptionError(f"seed should be an integer >= 0 and < {SEEDS}, got {seed}")
-
-
-def check_file(name: str) -> None:
-    """Refuse at once a file that could not be written at the end. Missing folders are created later."""
-    path = Path(name).absolute()
-    folder = next(parent for parent in path.parents if parent.exists())
-    if path.is_dir():
-        raise OptionError(f"{name} is a folder: name a file")
-    if not folder.is_dir():
-        raise OptionError(f"{name} cannot be written: {folder} is a file")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise OptionError(f"{name} cannot be written: there is no permission to write to {folder}")
 
 
 def check_positive(options: argparse.Namespace, *names: str) -> None:

@@ -8,14 +8,12 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.cli.arguments import check_file, print_path, runs_dir_argument
+from rookery.cli.arguments import print_path, runs_dir_argument
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile, say
-from rookery.errors import MissingExtra, OptionError
+from rookery.console import say
+from rookery.errors import OptionError
 
 if TYPE_CHECKING:
     from rookery.web.dashboard_server import DashboardServer
@@ -138,24 +136,6 @@ def add_report(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from rookery.training.storage.run_dir import RunDir
+    from rookery.web.report import report
 
-    file = Path(options.html)
-    if file.suffix.lower() not in (".html", ".htm"):
-        raise OptionError(f"--html should end in .html, got {options.html}")
-    check_file(options.html)
-    found = [RunDir.find(name, Path(options.runs_dir)) for name in options.names]
-    runs = list({run.path.resolve(): None for run in found})
-    with meanwhile("reading runs ..."):
-        _writer()(runs, file)
-    return print_path(file, options)
-
-
-def _writer() -> Callable[[Sequence[Path], Path], int]:
-    try:
-        from rookery.web.html_report import write_report
-    except ImportError as error:
-        raise MissingExtra(
-            f"a report is made of the dashboard's pages, for which {error.name} is missing: pip install 'rookery[web]'"
-        ) from None
-    return write_report
+    return print_path(report(*options.names, html=options.html, runs_dir=options.runs_dir), options)

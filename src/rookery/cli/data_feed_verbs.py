@@ -100,7 +100,7 @@ def _targets(out: Path, symbols: tuple[str, ...]) -> dict[Path, list[str]]:
 
 def _check_targets(files: dict[Path, list[str]], force: bool) -> None:
     """Before the download: can they be written?"""
-    from rookery.cli.arguments import check_file
+    from rookery.files import check_file
 
     for file in files:
         if file.exists() and not force:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import data_feed_verbs
-from rookery.cli.arguments import check_file
 from rookery.cli.parser import Commands, add_command
 from rookery.console import say, waiting
 from rookery.errors import DataError, OptionError
+from rookery.files import check_file
 
 if TYPE_CHECKING:
     from rookery.data.dataset import Dataset
@@ -101,7 +101,7 @@ def _with_sources(data: Dataset, options: argparse.Namespace) -> Dataset:
     """The files in the history, for `rookery data update`."""
     from dataclasses import replace
 
-    from rookery.data.open_data import import_entry
+    from rookery.data.opened_data import import_entry
 
     entry = import_entry(options.sources, options.out, source_options(options))
     return data if entry is None else replace(data, history=(*data.history, entry))
@@ -183,7 +183,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _opened(sources: list[str], options: argparse.Namespace, checked: bool = True) -> tuple[Dataset, list[str]]:
-    from rookery.data.open_data import open_data
+    from rookery.data.opened_data import open_data
 
     notes: list[str] = []
     with waiting(f"reading {', '.join(sources)}"):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
     changes_from,
-    check_file,
     check_positive,
     check_run_world,
     check_seed,
@@ -27,6 +26,7 @@ from rookery.cli.arguments import (
 from rookery.cli.parser import Commands, add_command
 from rookery.console import say
 from rookery.errors import OptionError, RookeryError
+from rookery.files import check_file
 from rookery.training import check_installed
 from rookery.worlds import registry
 from rookery.worlds.world_spec import load_object
@@ -125,15 +125,15 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
 
     check_installed()
     with loading():
-        from rookery.training.evaluation.evaluate_run import counting, evaluate_run
+        from rookery.training.evaluation.evaluate import counting, evaluate
 
     with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
-        metrics = evaluate_run(str(found.path), options.runs_dir, progress=progress, **keywords)
+        metrics = evaluate(str(found.path), options.runs_dir, progress=progress, **keywords)
     with stdout_to_stderr(options.json):
         _say_restarts(metrics)
         report = _report(found, keywords)
     if options.json:
-        printing.emit_json(metrics | ({} if report is None else {"report": report.summary}))
+        printing.emit_json(dict(metrics) | ({} if report is None else {"report": report.summary}))
         return 0
     for name, value in metrics.items():
         print(f"{name.removeprefix('eval/'):<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
@@ -174,14 +174,14 @@ def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dic
     check_installed()
 
     with loading():
-        from rookery.training.evaluation.evaluate_run import counting, evaluate_games, print_games
+        from rookery.training.evaluation.evaluate import counting, evaluate_games
 
     games = keywords.pop("episodes")
     with stdout_to_stderr(options.json), counting(games) as progress:
-        metrics = evaluate_games(options.name, opponents, options.runs_dir, games, progress=progress, **keywords)
+        played = evaluate_games(options.name, opponents, options.runs_dir, games, progress=progress, **keywords)
     with stdout_to_stderr(options.json):
-        _say_restarts(metrics)
-    return show(options, lambda: metrics, lambda: print_games(metrics))
+        _say_restarts(played)
+    return show(options, played.as_json, played.print)
 
 
 def _say_restarts(metrics: Mapping[str, Any]) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import (
     WORLD_HELP,
-    check_file,
     check_positive,
     check_seed,
     find_run,
@@ -27,6 +26,7 @@ from rookery.cli.arguments import (
 from rookery.cli.parser import Commands, add_command
 from rookery.console import say
 from rookery.errors import OptionError
+from rookery.files import check_file
 from rookery.training import check_installed
 
 if TYPE_CHECKING:

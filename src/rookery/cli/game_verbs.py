@@ -9,9 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import check_file, check_seed, runs_dir_argument, show, trust_argument
+from rookery.cli.arguments import check_seed, runs_dir_argument, show, trust_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.errors import MissingExtra, OptionError
+from rookery.files import check_file
 from rookery.training import check_installed
 from rookery.worlds import registry
 from rookery.worlds.world_spec import PlayableGame, load_object

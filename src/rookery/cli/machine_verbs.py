@@ -7,9 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from rookery.cli.arguments import check_file, env_arguments, env_options, named_env, show, world_name
+from rookery.cli.arguments import env_arguments, env_options, named_env, show, world_name
 from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile
+from rookery.files import check_file
 
 if TYPE_CHECKING:
     from rookery.training.selftest import CheckOutcome

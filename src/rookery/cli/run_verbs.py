@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
     changes_from,
-    check_file,
     check_run_world,
     config_value,
     find_run,
@@ -22,18 +19,17 @@ from rookery.cli.arguments import (
     run_arguments,
     runs_dir_argument,
     set_argument,
+    show,
     stdout_to_stderr,
     trust_argument,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import confirmed, printable, say, size_text
-from rookery.errors import MissingExtra, OptionError, RunError
+from rookery.console import confirmed, size_text
+from rookery.errors import OptionError
 from rookery.training import check_installed
 
 if TYPE_CHECKING:
-    from rookery.training.storage.run_dir import RunDir
-    from rookery.training.storage.run_groups import RunGroup
-    from rookery.training.storage.runs_table import Deleted
+    from rookery.training.storage.runs_table import Deleted, Runs
 
 
 def add_resume(commands: Commands) -> None:
@@ -108,9 +104,9 @@ def add_runs(commands: Commands) -> None:
 
 def _runs(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.training.storage.runs_table import print_table
+    from rookery.training.storage.runs_table import runs
 
-    rows = _selected(options)
+    rows = runs(*options.names, world=options.world, runs_dir=options.runs_dir)
     if options.delete:
         return _delete(options, rows)
     if options.yes:
@@ -118,7 +114,7 @@ def _runs(options: argparse.Namespace) -> int:
     if options.json:
         printing.emit_json({"runs": rows})
     elif rows:
-        print_table(rows)
+        rows.print()
     elif options.world:
         print(f"there are no runs of {options.world} in {options.runs_dir}; `rookery runs` lists all")
     else:
@@ -126,45 +122,24 @@ def _runs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _selected(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The rows of the runs that are named and of the world that is asked for; without either, of all."""
-    from rookery.training.storage.run_dir import RunDir
-    from rookery.training.storage.runs_table import row, table
-
-    if options.names:
-        found = [RunDir.find(name, Path(options.runs_dir)) for name in options.names]
-        rows = [row(run) for run in {run.path.absolute(): run for run in found}.values()]
-    else:
-        rows = table(options.runs_dir)
-    return rows if options.world is None else [row for row in rows if _is_of(row, options.world)]
-
-
-def _is_of(row: dict[str, Any], world: str) -> bool:
-    """Whether a run is of this world, whatever the case of its letters; a file's world also by the name of the file
-    and the class alone."""
-    have, wanted = str(row["world"] or "").lower(), world.lower()
-    return have == wanted or (":" in wanted and have.endswith(f"/{wanted}"))
-
-
-def _delete(options: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
+def _delete(options: argparse.Namespace, rows: Runs) -> int:
     from rookery import printing
-    from rookery.training.storage.run_dir import RunDir
-    from rookery.training.storage.runs_table import delete_runs, disk_usage, print_table
+    from rookery.training.storage.runs_table import delete_runs, disk_usage
 
     if not options.names and options.world is None:
         raise OptionError("--delete needs a selection: name the runs, or give their --world")
-    runs = [RunDir(Path(row["path"])) for row in rows]
-    if runs and not options.yes:
+    paths = [Path(row["path"]) for row in rows]
+    if paths and not options.yes:
         with stdout_to_stderr(options.json):
-            print_table(rows)
-        size = size_text(sum(disk_usage(run.path) for run in runs))
-        answer = confirmed(f"delete {'this run' if len(runs) == 1 else f'these {len(runs)} runs'} ({size})?")
+            rows.print()
+        size = size_text(sum(map(disk_usage, paths)))
+        answer = confirmed(f"delete {'this run' if len(paths) == 1 else f'these {len(paths)} runs'} ({size})?")
         if answer is None:
             raise OptionError("there is no terminal to ask on: --yes deletes without a question")
         if not answer:
             print("nothing was deleted", file=sys.stderr)
             return 1
-    done = delete_runs(runs, Path(options.runs_dir))
+    done = delete_runs(*paths, runs_dir=options.runs_dir)
     if options.json:
         printing.emit_json({"deleted": done.names, "bytes": done.freed, "kept": done.kept, "notes": done.notes})
     else:
@@ -183,8 +158,6 @@ def _print_deleted(done: Deleted) -> None:
 
 
 AXES = ("steps", "time", "episodes")
-SUFFIXES = (".png", ".svg", ".pdf")
-MOST_NAMES, LONGEST_NAME = 3, 40  # of runs, in the name of a file
 
 
 def add_compare(commands: Commands) -> None:
@@ -223,119 +196,18 @@ def _curve_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from rookery import printing
-    from rookery.training.storage.run_groups import compare, differences, print_comparison
+    from rookery.training.show.comparison import compare
 
-    groups = _groups(options)
-    rows = compare(groups)
-    different = differences([group.runs[0] for group in groups])
-    if any(len(group.runs) > 1 for group in groups):
-        different.pop("seed", None)
-    names = [group.name for group in groups]
-    plot = _draw_if_possible(options, groups)
-    if options.json:
-        chosen = {key: dict(zip(names, values, strict=True)) for key, values in different.items()}
-        printing.emit_json({"runs": rows, "different": chosen, "plot": plot and str(plot)})
-        return 0
-    print_comparison(rows, different, names)
-    if plot is not None:
-        print(f"\nplot: {plot}")
-    return 0
+    compared = compare(*options.names, **_curves(options))
+    return show(options, compared.as_json, compared.print)
 
 
 def _plot(options: argparse.Namespace) -> int:
-    groups = _groups(options)
-    if len(groups) == len(groups[0].runs) == 1 and options.x is None and options.metric is None:
-        return print_path(_own_plot(groups[0].runs[0], options.output), options)
-    return print_path(_draw(options, groups), options)
+    from rookery.training.show.comparison import plot
+
+    return print_path(plot(*options.names, **_curves(options)), options)
 
 
-def _own_plot(run: RunDir, output: str | None) -> Path:
-    from rookery.files import own_folder
-    from rookery.monitor.plots import draw
-
-    if not run.metrics.is_file():
-        raise RunError(f"{run.name} has no metrics.jsonl, from which its plot would be drawn")
-    return draw(run.metrics, output or own_folder(run.plots) / "learning.png")
-
-
-def _groups(options: argparse.Namespace) -> Sequence[RunGroup]:
-    from rookery.training.storage.run_dir import RunDir
-    from rookery.training.storage.run_groups import RunGroup, group_runs
-
-    if options.output is not None:
-        if Path(options.output).suffix.lower() not in SUFFIXES:
-            raise OptionError(f"--output should end in {', '.join(SUFFIXES)}, got {options.output}")
-        check_file(options.output)
-    found = [RunDir.find(name, Path(options.runs_dir)) for name in options.names]
-    runs = list({run.path.resolve(): run for run in found}.values())
-    return [RunGroup(run.name, [run]) for run in runs] if options.each else group_runs(runs)
-
-
-def _draw_if_possible(options: argparse.Namespace, groups: Sequence[RunGroup]) -> Path | None:
-    """The plot beside a table: without it, the table is still useful."""
-    try:
-        return _draw(options, groups)
-    except (MissingExtra, OSError) as error:
-        if options.output is not None:
-            raise
-        say(f"the plot was not drawn: {printable(error)}")
-        return None
-
-
-def _draw(options: argparse.Namespace, groups: Sequence[RunGroup]) -> Path:
-    from rookery.files import own_folder
-    from rookery.monitor.plots import draw_groups
-
-    axis = options.x or "steps"
-    metric, curves = _curves(options, groups, axis)
-    out = (
-        Path(options.output)
-        if options.output
-        else own_folder(Path(options.runs_dir) / "plots") / _file_name(metric, axis, [group.name for group in groups])
-    )
-    return draw_groups(curves, out, metric, axis, _title(groups))
-
-
-def _file_name(metric: str, axis: str, names: Sequence[str]) -> str:
-    """What a plot shows: `eval-return-over-steps-of-first-second.png`; of more than three runs, how many more."""
-    shown = [*names[:MOST_NAMES], *([f"{len(names) - MOST_NAMES}-more"] if len(names) > MOST_NAMES else [])]
-    words = "-".join([metric, "over", axis, "of", *(name[:LONGEST_NAME] for name in shown)])
-    return re.sub(r"[^\w.+]+", "-", words).strip("-") + ".png"
-
-
-def _curves(options: argparse.Namespace, groups: Sequence[RunGroup], axis: str) -> tuple[str, list[Any]]:
-    """The metric that is drawn, and its curves. Without evaluations it is the return of the training's episodes."""
-    from rookery.monitor.plots import CurveGroup
-    from rookery.monitor.statistics import EPISODE, EVALUATION, read_curve
-
-    def read(metric: str) -> list[CurveGroup]:
-        paths = [(group, [run.metrics for run in group.runs if run.metrics.is_file()]) for group in groups]
-        return [CurveGroup(group.name, [read_curve(path, metric, axis) for path in files]) for group, files in paths]
-
-    metric = options.metric or EVALUATION
-    curves = read(metric)
-    if any(len(curve.x) for group in curves for curve in group.curves):
-        return metric, curves
-    if options.metric:
-        raise RunError(f"none of these runs has the metric {metric!r}; {_metrics_near(metric, groups)}")
-    return EPISODE, read(EPISODE)
-
-
-def _metrics_near(metric: str, groups: Sequence[RunGroup]) -> str:
-    """What was probably meant; else all there are."""
-    from rookery.config.fields import closest_names, join_or
-    from rookery.monitor.statistics import history, scalars
-
-    files = [run.metrics for group in groups for run in group.runs if run.metrics.is_file()]
-    names = sorted({name for file in files for event in history(file) for name in scalars(event)})
-    near = closest_names(metric, names)
-    return f"did you mean {join_or(near)}?" if near else f"there are {', '.join(names)}"
-
-
-def _title(groups: Sequence[RunGroup]) -> str:
-    from rookery.training.storage.run_groups import read_config
-
-    worlds = [str(read_config(run).get("world", "")) for group in groups for run in group.runs]
-    named = [printable(world.rpartition("/")[2] if ".py:" in world else world) for world in worlds]
-    return ", ".join(list(dict.fromkeys(filter(None, named)))[:3])
+def _curves(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("runs_dir", "x", "metric", "each")
+    return {"out": options.output, **{name: getattr(options, name) for name in names}}

@@ -186,14 +186,10 @@ def _paper(options: argparse.Namespace) -> int:
     if not options.status and not options.check and options.data is None:
         raise OptionError("--data is missing: name a file of bars, alpaca, or ccxt:NAME; or give --status or --check")
     with loading():
-        from rookery.deploy.paper.account_files import AccountFolder
-        from rookery.deploy.paper.paper import account_path
-        from rookery.deploy.paper.traded_agents import open_agents
-    if options.status or options.check:
-        agents = open_agents(options.name, options.runs_dir, options.trust)
-        folder = AccountFolder(account_path(agents, Path(options.account) if options.account else None))
-        return _status(folder, options) if options.status else _check(folder, agents, options)
-    return _trade(options)
+        from rookery.deploy.paper import paper  # noqa: F401 - loads torch
+    if options.status:
+        return _status(options)
+    return _check(options) if options.check else _trade(options)
 
 
 def _options_of(options: argparse.Namespace) -> PaperOptions:
@@ -211,20 +207,22 @@ def _options_of(options: argparse.Namespace) -> PaperOptions:
 
 
 def _trade(options: argparse.Namespace) -> int:
-    from rookery.deploy.paper.account_files import AccountFolder
-    from rookery.deploy.paper.paper import account_path, paper
-    from rookery.deploy.paper.traded_agents import open_agents
+    from rookery.deploy.paper.paper import paper
 
-    wanted, shown = _options_of(options), _Lines(quiet=options.json)
     status = 0
     try:
-        paper(options.name, wanted, options.runs_dir, trust=options.trust, on_line=shown)
+        shown = _Lines(quiet=options.json)
+        paper(options.name, _options_of(options), options.runs_dir, trust=options.trust, on_line=shown)
     except KillSwitch as error:
         say(f"kill-switch ({error.kind}): {error}")
         status = KILLED
-    agents = open_agents(options.name, options.runs_dir, options.trust)
-    _status(AccountFolder(account_path(agents, wanted.account)), options)
+    _status(options)
     return status
+
+
+def _account(options: argparse.Namespace) -> dict[str, Any]:
+    account = Path(options.account) if options.account else None
+    return {"what": options.name, "runs_dir": options.runs_dir, "account": account, "trust": options.trust}
 
 
 class _Lines:
@@ -250,19 +248,17 @@ class _Lines:
         sys.stdout.flush()
 
 
-def _check(folder: Any, agents: Any, options: argparse.Namespace) -> int:
-    from rookery.deploy.paper.account_files import SHADOW, AccountFolder
-    from rookery.deploy.paper.parity import check_parity
+def _check(options: argparse.Namespace) -> int:
+    from rookery.deploy.paper.account_files import SHADOW
+    from rookery.deploy.paper.paper_status import check_paper
     from rookery.monitor.alerts import Alerts
 
     with meanwhile("playing the log again"):
-        found = {"champion": check_parity(folder, agents)}
-        shadow = AccountFolder(folder.path / SHADOW)
-        if shadow.has_begun:
-            found[SHADOW] = check_parity(shadow, agents.challenger())
+        found = check_paper(**_account(options))
     for name, parity in found.items():
         if parity.first_difference is not None:
-            text = f"the log of {folder.path} ({name}) is not what a backtest gives: {parity.first_difference}"
+            log = f"{options.account or options.name} ({name})"
+            text = f"the log of {log} is not what a backtest gives: {parity.first_difference}"
             Alerts.from_environment().send("parity", text, parity.as_json())
             say(text)
     equal = all(parity.first_difference is None for parity in found.values())
@@ -278,10 +274,10 @@ def _check(folder: Any, agents: Any, options: argparse.Namespace) -> int:
     return 0 if equal else 1
 
 
-def _status(folder: Any, options: argparse.Namespace) -> int:
-    from rookery.deploy.paper.account_files import read_status
+def _status(options: argparse.Namespace) -> int:
+    from rookery.deploy.paper.paper_status import paper_status
 
-    found = read_status(folder)
+    found = paper_status(**_account(options))
     show(options, found.as_json, lambda: _print_status(found, "account"))
     if found.shadow is not None and not options.json:
         _print_status(found.shadow, "shadow")

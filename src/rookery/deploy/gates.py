@@ -16,8 +16,8 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from rookery.errors import OptionError, RegistryError
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.evaluation.episodes import EpisodeEnvs, Episodes
-from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS, OpponentGames
+from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.evaluation.win_record import WinRecord, interval_of
 from rookery.training.players.agents import AgentPlayer
 from rookery.training.players.file_player import NAME as RANDOM

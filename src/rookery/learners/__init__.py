@@ -1,1 +1,48 @@
 """Learners: arrays in, actions out. They never see an environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rookery.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rookery.learners.agent import Agent
+    from rookery.learners.algorithms.dqn import DQN
+    from rookery.learners.algorithms.ppo import PPO
+    from rookery.learners.algorithms.sac import SAC
+    from rookery.learners.algorithms.td3 import TD3
+    from rookery.learners.learner import Learner, StepBatch
+    from rookery.learners.learner_spec import LearnerSpec, Options
+    from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options, make_learner
+
+__all__ = [
+    "DQN",
+    "PPO",
+    "SAC",
+    "TD3",
+    "Agent",
+    "DQNOptions",
+    "Learner",
+    "LearnerSpec",
+    "Options",
+    "PPOOptions",
+    "SACOptions",
+    "StepBatch",
+    "TD3Options",
+    "make_learner",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".agent": "Agent",
+        ".algorithms.dqn": "DQN",
+        ".algorithms.ppo": "PPO",
+        ".algorithms.sac": "SAC",
+        ".algorithms.td3": "TD3",
+        ".learner": "Learner StepBatch",
+        ".learner_spec": "LearnerSpec Options",
+        ".registry": "DQNOptions PPOOptions SACOptions TD3Options make_learner",
+    },
+)

@@ -35,6 +35,8 @@ class Agent:
     writer: Callable[[Agent, Path], Path] | None = None  # what `save` does; agents of runs have it
     learner = world = ""  # their names, where they are known
     steps: int | None = None  # of its training
+    run: Path | None = None  # the folder of the run that it is from
+    source: Any = None  # its world, if that is an object of this session
 
     def __init__(
         self, policy: Policy, observation_space: spaces.Space, action_space: spaces.Space, device: torch.device

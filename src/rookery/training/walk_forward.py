@@ -20,7 +20,7 @@ from rookery.errors import OptionError
 from rookery.training.backtest.backtest import BacktestReport, make_report, world_to_test
 from rookery.training.backtest.recording import MarketView, record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import World
 from rookery.training.run.train import train
 

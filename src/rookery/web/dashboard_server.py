@@ -87,6 +87,9 @@ class DashboardServer(HttpServer):
         return socket_url(self._socket).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
+dashboard = DashboardServer  # the verb
+
+
 def end_process(seconds: float) -> threading.Timer:
     """What ends this process after some seconds, once it is started. The interpreter's own end waits for threads."""
     timer = threading.Timer(seconds, os._exit, (0,))

@@ -10,7 +10,7 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.data.feeds.update import update
-from rookery.data.open_data import import_entry
+from rookery.data.opened_data import import_entry
 from rookery.data.storage import read, write
 from rookery.errors import DataError
 

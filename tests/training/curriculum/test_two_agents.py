@@ -18,7 +18,7 @@ from rookery.kernel import runner
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.testing import check_world
-from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
+from rookery.training.evaluation.evaluate import evaluate, evaluate_games
 from rookery.training.league.tournament import enter_tournament
 from rookery.training.players.file_player import RandomPlayer
 from rookery.training.resolve.seats import Seat
@@ -77,7 +77,7 @@ def test_tournaments_evaluations_and_agents_of_a_run(tmp_path: Path) -> None:
     result = play(tmp_path, opponents=["archive"], league={"every": 128}, steps=256)
     report = enter_tournament([RunDir(result.path)], 2, others=["random"]).hold()
     assert len(report.entries) >= 3 and (report.results.games > 0).any()
-    played = evaluate_run(result.path, episodes=4)
+    played = evaluate(result.path, episodes=4)
     assert played["opponent"] == "random" and played["won"] + played["drawn"] + played["lost"] == 4
     assert evaluate_games(str(result.path), ["random", "none"], games=2)["opponents"][1]["opponent"] == "none"
 
@@ -167,7 +167,7 @@ def test_self_play_beats_random_actions(tmp_path: Path) -> None:
     ppo = {"learning_rate": 1e-3, "entropy": 0.02, "rollout_length": 64, "hidden": [64, 64], "epochs": 4}
     options: dict[str, Any] = {"num_envs": 64, "steps": 200_000, "opponents": ["self", "random"], "ppo": ppo}
     result = play(tmp_path, **options, evaluation={"episodes": 20, "every": 10**9})
-    played = evaluate_run(result.path, episodes=400)
+    played = evaluate(result.path, episodes=400)
     assert played["win_rate"] > 0.7 and played["loss_rate"] < 0.25  # random against random: 44 % each
 
 

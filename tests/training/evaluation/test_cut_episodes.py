@@ -11,7 +11,7 @@ import pytest
 import rookery
 from rookery.training.evaluation import episodes
 from rookery.training.evaluation.episodes import cut_note, remedy_for
-from rookery.training.evaluation.evaluate_run import evaluate_run
+from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.resolve.world_choice import find
 from training.runs import notes, small
 
@@ -42,7 +42,7 @@ def test_a_run_says_it_once(short: None, tmp_path: Path, caplog: pytest.LogCaptu
     (said,) = [text for text in notes(result.path) if "cut" in text]
     assert said.startswith("2 of 2 episodes of an evaluation had not ended after 40 steps and were cut")
     assert "truncated" in said and "`wrappers`" in said and "`evaluation.every`" in said
-    evaluate_run(result.path, episodes=3)
+    evaluate(result.path, episodes=3)
     assert "3 of 3 episodes of an evaluation had not ended" in caplog.text
 
 

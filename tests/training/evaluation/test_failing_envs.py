@@ -9,7 +9,7 @@ import pytest
 import rookery
 from rookery.cli.main import main
 from rookery.deploy.gates import evaluation_gate
-from rookery.training.evaluation.evaluate_run import evaluate_run
+from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.storage.run_dir import RunDir
 from training import moody
 from training.runs import small
@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
 
 
 def test_lost_episodes_are_played_again(run: RunDir) -> None:
-    figures = evaluate_run(run.path, episodes=30)
+    figures = evaluate(run.path, episodes=30)
     assert figures["restarts"] > 3 and figures["episodes"] == 30
     assert figures["return_min"] >= moody.END  # none was cut short
 
@@ -42,4 +42,4 @@ def test_the_run_may_want_the_error(tmp_path: Path) -> None:
     options = small("ppo", tmp_path, world=f"{moody.__file__}:Steady", backend="serial", steps=64, on_failure="raise")
     result = rookery.train(options)
     with pytest.raises(RuntimeError, match="out of fuel"):
-        evaluate_run(result.path, world=f"{moody.__file__}:Moody", episodes=30)
+        evaluate(result.path, world=f"{moody.__file__}:Moody", episodes=30)

@@ -11,7 +11,7 @@ import rookery
 from rookery.config import build_config, validation
 from rookery.engine.env_factory import EnvFactory
 from rookery.errors import OptionError, WorldError
-from rookery.training.evaluation.evaluate_run import evaluate_run
+from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.resolve import resolved_run, world_choice
 from rookery.training.resolve.resolved_run import resolve_run
 from training.runs import QUIET
@@ -105,7 +105,7 @@ def test_training_resuming_and_evaluating_resolve_once(
     (result.path / "summary.json").unlink()  # as if it had been killed at its end: else there is nothing to do
     rookery.resume(result.path)
     assert counts.all() == (1, 1, 0)
-    evaluate_run(result.path, episodes=1)
+    evaluate(result.path, episodes=1)
     assert counts.all() == (1, 1, 0)
 
 

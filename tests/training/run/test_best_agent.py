@@ -16,8 +16,9 @@ from gymnasium import spaces
 
 import rookery
 from rookery.monitor import run_summary
-from rookery.training.evaluation.evaluate_run import evaluate_run, open_run
+from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.evaluation.evaluator import Evaluator
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.export.onnx_file import export_standalone
 from rookery.training.league.tournament import source_of
 from rookery.training.run.callbacks import Callback
@@ -82,7 +83,7 @@ def test_every_door_leads_to_the_best_agent(tmp_path: Path, evaluated: Any, said
 def test_eval_takes_the_best(tmp_path: Path, evaluated: Any) -> None:
     evaluated([94.0, 94.2], [-59.0, -59.2], [1.0], [1.0])
     train(tmp_path)
-    steps = [evaluate_run("run", tmp_path, 1, **options)["step"] for options in ({}, {"best": False})]
+    steps = [evaluate("run", tmp_path, 1, **options)["step"] for options in ({}, {"best": False})]
     assert steps == [EVERY, 2 * EVERY]
 
 

@@ -17,7 +17,8 @@ import rookery
 from rookery.config import build_config
 from rookery.errors import ConfigError, MemoryShortage, OptionError, RunError
 from rookery.learners.registry import PPOOptions
-from rookery.training.evaluation.evaluate_run import evaluate_run, open_run
+from rookery.training.evaluation.evaluate import evaluate
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.resolved_run import resolve_recorded_run
 from rookery.training.run import out_of_memory
 from rookery.training.run.out_of_memory import LearnerSize, announce_size, check_memory, learner_size
@@ -85,8 +86,8 @@ def test_everything_after_a_run_uses_its_image_size(tmp_path: Path) -> None:
     """Evaluating, also with other options of the world, and watching: the agent sees small images, the user large
     ones."""
     result = train(tmp_path, steps=16, image_size=24)
-    assert evaluate_run(result.path, episodes=1)["episodes"] == 1
-    assert evaluate_run(result.path, episodes=1, world_options={"side": 300})["episodes"] == 1
+    assert evaluate(result.path, episodes=1)["episodes"] == 1
+    assert evaluate(result.path, episodes=1, world_options={"side": 300})["episodes"] == 1
     with open_rendered(open_run(result.path, "runs", best=False).world) as shown:
         assert shown.env.reset(seed=1)[0].shape == (24, 24, 3) and shown.frame().shape == (264, 264, 3)
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from rookery.errors import OptionError, RookeryError, RunError
 from rookery.extras import load_pygame
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import find
 from rookery.training.show import rendered_env, video
 from rookery.training.show import watch as watching
@@ -104,11 +104,11 @@ def test_hockey_shows_games_with_their_score(tmp_path, said):
 
 
 def test_the_episodes_of_an_evaluation_are_the_ones_that_are_shown(tmp_path, said):
-    from rookery.training.evaluation.evaluate_run import evaluate_run
+    from rookery.training.evaluation.evaluate import evaluate
 
     make_run(tmp_path, "hockey", world_options={"time_limit": 10}, recurrent=4, normalise_observations=True)
     watch("finished", tmp_path, episodes=2, out=tmp_path / "play.gif")
-    figures = evaluate_run("finished", tmp_path, episodes=2)
+    figures = evaluate("finished", tmp_path, episodes=2)
     shown = [float(line.split("return ")[1].split(",")[0]) for line in said() if "return" in line]
     assert shown == pytest.approx([figures["return_min"], figures["return_max"]], rel=1e-3) or shown == pytest.approx(
         [figures["return_max"], figures["return_min"]], rel=1e-3

@@ -8,7 +8,7 @@ import pytest
 
 from rookery.monitor.statistics import bootstrap_interval
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.run_groups import RunGroup, compare, differences, group_runs
+from rookery.training.storage.run_groups import RunGroup, differences, group_rows, group_runs
 from rookery.training.storage.runs_table import delete_runs
 from training.storage.stored import stored_run
 
@@ -40,12 +40,12 @@ def test_a_damaged_config_is_a_group_of_its_own(content, tmp_path):
     runs = [stored_run(tmp_path, "good"), stored_run(tmp_path, "bad")]
     runs[1].config.write_text(content)
     assert len(group_runs(runs)) == 2
-    assert len(compare(group_runs(runs))) == 2
+    assert len(group_rows(group_runs(runs))) == 2
     differences(runs)
 
 
 def test_a_row_has_the_interval_of_the_last_evaluation(tmp_path):
-    (row,) = compare([RunGroup("one", [stored_run(tmp_path, "one", (10.0, 30.0, 20.0))])])
+    (row,) = group_rows([RunGroup("one", [stored_run(tmp_path, "one", (10.0, 30.0, 20.0))])])
     assert (row["last_eval"], row["best_eval"], row["steps"]) == (20.0, 30.0, 3000)
     assert row["interval"] == [15.0, 25.0]
     assert row["seconds"] == pytest.approx(35.0)
@@ -55,21 +55,21 @@ def test_the_interval_of_an_older_run_is_from_its_standard_deviation(tmp_path):
     """It has not recorded the ends."""
     run = stored_run(tmp_path, "old", (20.0,))
     run.metrics.write_text(run.metrics.read_text().replace("eval/return_low", "eval/other"))
-    ((low, high),) = (row["interval"] for row in compare([RunGroup("old", [run])]))
+    ((low, high),) = (row["interval"] for row in group_rows([RunGroup("old", [run])]))
     half = 2.093 * 26.0 / 19**0.5  # Student's t, 20 episodes
     assert (low, high) == (pytest.approx(20 - half, rel=1e-3), pytest.approx(20 + half, rel=1e-3))
 
 
 def test_seeds_are_one_row_with_a_bootstrap_interval(tmp_path):
     runs = [stored_run(tmp_path, f"r-s{seed}", (value,), seed=seed) for seed, value in enumerate((1.0, 2.0, 3.0, 90.0))]
-    (row,) = compare(group_runs(runs))
+    (row,) = group_rows(group_runs(runs))
     assert row["last_eval"] == 2.5 and row["runs"] == ["r-s0", "r-s1", "r-s2", "r-s3"]
     assert row["interval"] == [float(end) for end in bootstrap_interval([1.0, 2.0, 3.0, 90.0])]
 
 
 def test_a_run_without_anything_is_still_a_row(tmp_path):
     run = RunDir.create(tmp_path, "empty")
-    (row,) = compare(group_runs([run]))
+    (row,) = group_rows(group_runs([run]))
     assert row["last_eval"] is None and row["interval"] is None and row["seconds"] is None
 
 
@@ -82,7 +82,7 @@ def test_only_what_differs_is_named(tmp_path):
 def test_deleting_frees_what_it_says(tmp_path):
     run = stored_run(tmp_path / "runs", "old", (1.0,))
     (run.path / "big").write_bytes(b"x" * 100_000)
-    done = delete_runs([run], tmp_path / "runs")
+    done = delete_runs(run, runs_dir=tmp_path / "runs")
     assert done.names == ["old"] and done.freed >= 100_000 and not done.kept
     assert not run.path.exists()
 
@@ -90,7 +90,7 @@ def test_deleting_frees_what_it_says(tmp_path):
 def test_a_run_that_is_in_use_is_kept(tmp_path):
     run, free = stored_run(tmp_path, "busy"), stored_run(tmp_path, "free")
     with run.lock():
-        done = delete_runs([run, free], tmp_path)
+        done = delete_runs(run, free, runs_dir=tmp_path)
     assert done.names == ["free"] and "in use by process" in done.kept["busy"] and run.config.exists()
 
 
@@ -103,7 +103,7 @@ def test_links_are_not_followed(tmp_path):
     run, elsewhere = stored_run(base, "run"), stored_run(tmp_path / "others", "elsewhere")
     (run.path / "checkpoints").symlink_to(outside)
     (base / "link").symlink_to(elsewhere.path)
-    done = delete_runs([run, RunDir(base / "link"), elsewhere], base)
+    done = delete_runs(run, RunDir(base / "link"), elsewhere, runs_dir=base)
     assert done.names == ["run"]
     assert "is a link" in done.kept["link"] and "is not in" in done.kept["elsewhere"]
     assert (outside / "precious").exists() and elsewhere.config.exists()
@@ -113,7 +113,7 @@ def test_checkpoints_in_another_folder_are_kept(tmp_path):
     """A config may name any folder."""
     run = stored_run(tmp_path / "runs", "run", checkpoints={"dir": str(tmp_path / "saved")})
     (tmp_path / "saved" / "run").mkdir(parents=True)
-    done = delete_runs([run], tmp_path / "runs")
+    done = delete_runs(run, runs_dir=tmp_path / "runs")
     assert done.names == ["run"] and str(tmp_path / "saved") in done.notes[0]
     assert (tmp_path / "saved" / "run").is_dir()
 
@@ -125,5 +125,5 @@ def test_a_folder_that_cannot_be_deleted_is_named(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("shutil.rmtree", refuse)
-    assert "Permission denied" in delete_runs([run], tmp_path).kept["stuck"]
+    assert "Permission denied" in delete_runs(run, runs_dir=tmp_path).kept["stuck"]
     assert json.loads(run.config.read_text())

@@ -41,7 +41,7 @@ def test_a_frame_that_begins_too_early_is_refused() -> None:
 
 
 def test_its_bars_need_the_package(monkeypatch: Any) -> None:
-    import rookery.data.open_data as module
+    import rookery.data.opened_data as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="pip install gym-anytrading"):

@@ -19,7 +19,7 @@ from rookery.data.features import add_features
 from rookery.data.feeds.download import Progress, no_progress
 from rookery.data.feeds.feed import Feed, FeedDown
 from rookery.data.feeds.fetch import Download, bars_of, download_of, opened_feed, time_name
-from rookery.data.open_data import imported_again, is_import
+from rookery.data.opened_data import imported_again, is_import
 from rookery.data.storage import data_files, folder_lock, read, write
 from rookery.errors import DataError
 

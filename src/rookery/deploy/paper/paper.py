@@ -14,9 +14,9 @@ from rookery.config import RunConfig
 from rookery.console import printable, say
 from rookery.data.dataset import Dataset
 from rookery.data.feeds.fetch import CCXT, Download, time_name
-from rookery.data.open_data import open_data
+from rookery.data.opened_data import open_data
 from rookery.deploy.paper.account import Account, Handover
-from rookery.deploy.paper.account_files import SHADOW, AccountEvents, AccountFolder, Line
+from rookery.deploy.paper.account_files import SHADOW, AccountEvents, AccountFolder, Line, PaperStatus, read_status
 from rookery.deploy.paper.bar_sources import (
     Arrival,
     BarSource,
@@ -28,6 +28,7 @@ from rookery.deploy.paper.bar_sources import (
     last_time,
     parse_speed,
 )
+from rookery.deploy.paper.paper_status import account_path
 from rookery.deploy.paper.paper_world import MarketForm, first_bar, first_decision, form_of
 from rookery.deploy.paper.traded_agents import TradedAgents, open_agents
 from rookery.errors import DataError, KillSwitch, LiveAccount, OptionError, RookeryError
@@ -71,10 +72,31 @@ class PaperOptions:
 
 
 def paper(
-    what: str | Path, options: PaperOptions, runs_dir: str | Path = "runs", *, trust: bool = False,
-    on_line: OnLine | None = None, alerts: Alerts | None = None,
-) -> None:  # fmt: skip
-    """Trade on paper until the bars end. A KillSwitch if a limit stops it."""
+    what: str | Path,
+    options: PaperOptions | str | Path,
+    runs_dir: str | Path = "runs",
+    *,
+    trust: bool = False,
+    on_line: OnLine | None = None,
+    alerts: Alerts | None = None,
+) -> PaperStatus:
+    """Trade on paper until the bars end; returns what the account is worth then. The same call goes on at the next bar.
+
+    Args:
+        what: The folder of a registry, whose champion trades; or a run, by its name or path.
+        options: Where bars come from: a file or folder, "alpaca", or "ccxt:" and the name of an exchange; or
+            `PaperOptions` with this and all else.
+        runs_dir: The folder of the runs.
+        trust: Run the code of the run's world without a question, even if this user has not trained with it here.
+        on_line: Called with the account and each line of its log.
+        alerts: Where alerts are sent; if omitted, as the environment variables say.
+
+    Raises:
+        KillSwitch: A limit has stopped the account.
+        LiveAccount: What is given is not a paper account.
+    """
+    if not isinstance(options, PaperOptions):
+        options = PaperOptions(str(options))
     refuse_live(options.data)
     agents = open_agents(what, runs_dir, trust)
     shadow = agents.challenger() if options.shadow else None
@@ -84,11 +106,7 @@ def paper(
         trader = Trader(agents, shadow, folder, options, on_line or _nothing, alerts or Alerts.from_environment())
         stack.callback(trader.close)
         trader.run()
-
-
-def account_path(agents: TradedAgents, given: Path | None) -> Path:
-    """The folder of the account."""
-    return agents.folder / "paper" if given is None else given
+    return read_status(folder)
 
 
 class Trader:

@@ -18,7 +18,7 @@ from rookery.deploy.registry import Registry
 from rookery.errors import DataError, OptionError, RegistryError, RookeryError
 from rookery.learners.agent import Agent
 from rookery.training.backtest.recording import check_spaces
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.players.agents import AgentPlayer
 from rookery.training.storage.load_agent import holds_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name

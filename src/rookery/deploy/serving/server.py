@@ -77,6 +77,9 @@ class AgentServer(HttpServer):
         super().close()
 
 
+serve = AgentServer  # the verb
+
+
 def _load_packages() -> tuple[Any, Any]:
     """uvicorn, and the module of the application."""
     try:

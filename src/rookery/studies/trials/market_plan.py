@@ -29,7 +29,7 @@ from rookery.training.backtest.backtest import world_to_test
 from rookery.training.backtest.joined_account import JoinedAccount, join
 from rookery.training.backtest.recording import MarketView, record_windows
 from rookery.training.backtest.records import MarketFacts
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.evaluation.win_record import interval_of
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds.market.market_options import with_own_names

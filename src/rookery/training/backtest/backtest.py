@@ -20,7 +20,7 @@ from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.backtest.report_lines import print_report
 from rookery.training.backtest.report_pages import draw_report, page
 from rookery.training.backtest.report_summary import summarise
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.worlds import registry
 

@@ -26,7 +26,7 @@ from rookery.learners.agent import Agent
 from rookery.learners.observations import MASK_KEY, Leaf, choices_in
 from rookery.learners.registry import specs
 from rookery.monitor import jsonl
-from rookery.training.evaluation.evaluate_run import TrainedRun
+from rookery.training.evaluation.trained_run import TrainedRun
 from rookery.training.resolve.resolved_run import evaluation_seed
 from rookery.training.storage.run_dir import RunDir
 from rookery.version import __version__

@@ -19,7 +19,7 @@ from rookery.learners.agent import Agent
 from rookery.learners.learner import seeded
 from rookery.learners.observations import split
 from rookery.learners.registry import PPOOptions, make_policy
-from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
+from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.resolve.world_choice import num_agents, without_training_options
 from rookery.training.storage.load_agent import write_agent
 

@@ -18,7 +18,7 @@ from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.standalone.writer import CALLS, answers, describe, standalone_text
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.export.agent_card import (
     PolicyModule,
     confirm_overwrite,

@@ -17,7 +17,7 @@ from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.learners.normalize import CLIP, RunningNorm
-from rookery.training.evaluation.evaluate_run import open_run
+from rookery.training.evaluation.trained_run import open_run
 from rookery.training.export.agent_card import PolicyModule, confirm_overwrite, outputs_match, perturbed
 
 ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "elu": "ELU", "gelu": "GELU", "silu": "SiLU"}

@@ -12,8 +12,8 @@ from rookery.engine.seeding import child_seed
 from rookery.engine.settings import positive_int
 from rookery.errors import CheckpointError, OptionError, RookeryError
 from rookery.gate import allow_given
-from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
 from rookery.training.evaluation.match import GameEnvs, Match
+from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.league.archive import FOLDER, stored_league
 from rookery.training.league.ratings import PairResults
 from rookery.training.league.tournament_report import IN_RUN, Entry, GameHeader, GameLog, LoggedPlayer, TournamentReport

@@ -85,7 +85,7 @@ def _best_agent(folder: RunDir, loop: Loop) -> Agent:
     """The best agent by evaluation, as `rookery.load` gives it; the last one if that is the best or nothing else can be
     read. The summary tells which."""
     agent = loop.learner.agent
-    agent.steps = loop.steps
+    agent.steps, agent.run = loop.steps, folder.path
     best = Checkpoints(folder.checkpoints).best()
     if best is None or best[0].step == loop.steps:
         return agent

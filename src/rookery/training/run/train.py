@@ -108,7 +108,9 @@ def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | Non
         def open_run(lower: Lower) -> AbstractContextManager[OpenRun]:
             return open_new_run(with_less(config, lower), stop, callbacks, world_object)
 
-        return _run_with_enough_memory(open_run, again)
+        result = _run_with_enough_memory(open_run, again)
+    result.agent.source = world_object
+    return result
 
 
 def _run_with_enough_memory(
@@ -189,7 +191,9 @@ def _resume(
             return open_recorded_run(folder, runs_dir, stop, changes, callbacks, trust, world, lower=lower)
 
         again = partial(open_recorded_run, runs_dir=runs_dir, stop=stop, changes={}, callbacks=callbacks)
-        return _run_with_enough_memory(open_run, partial(again, trust=True, world=world))
+        result = _run_with_enough_memory(open_run, partial(again, trust=True, world=world))
+    result.agent.source = None if world is None else session_world(world).source
+    return result
 
 
 COUNTED = ("steps", "seconds", "num_envs", "last_evaluation", "best_evaluation")  # of a checkpoint's part "loop"

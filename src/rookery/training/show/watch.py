@@ -15,7 +15,7 @@ from rookery.errors import OptionError
 from rookery.files import own_folder
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.evaluate_run import TrainedRun, open_run
+from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.training.show.episode import (
     HOLD_SECONDS,

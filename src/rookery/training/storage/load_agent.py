@@ -55,7 +55,7 @@ def load_agent(run: RunDir, best: bool = True, device: str = "cpu", trust: bool 
     """As `load`, from a run's folder."""
     steps, tree = load_checkpoint(run, best, trust=trust)
     agent = agent_from(tree["agent"], device)
-    agent.world, agent.steps = str(run.read_config().get("world", "")), steps
+    agent.world, agent.steps, agent.run = str(run.read_config().get("world", "")), steps, run.path
     return agent
 
 

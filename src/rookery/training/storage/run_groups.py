@@ -104,7 +104,7 @@ COLUMNS = ("run", "last eval>", "95 % interval", "best eval>", "steps>", "time>"
 LONGEST_VALUE = 40
 
 
-def compare(groups: Sequence[RunGroup]) -> list[dict[str, Any]]:
+def group_rows(groups: Sequence[RunGroup]) -> list[dict[str, Any]]:
     """One row per group; what is not known is None.
 
     Keys: name, runs, last_eval, interval (two numbers), best_eval, steps, seconds, steps_per_second, state. With

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rookery.console import printable
 from rookery.errors import RookeryError
@@ -27,6 +27,51 @@ COLUMNS = {
 }  # fmt: skip
 # Columns that a narrow terminal omits, in this order.
 LEAST = ("when", "learner", "world", "episodes>", "envs>", "time>", "steps/s>")
+
+
+class HasPath(Protocol):
+    """The result of a training."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+NamedRun = str | Path | HasPath  # how users say which run they mean
+
+
+class Runs(list[dict[str, Any]]):
+    """Rows of `rookery.runs`, the run that was started last first. Keys: see `table`."""
+
+    def __repr__(self) -> str:
+        return "\n".join(_lines(list(COLUMNS), self)) if self else "Runs([])"
+
+    def print(self) -> None:
+        """Print them as a table."""
+        print_table(self)
+
+
+def runs(*names: NamedRun, world: str | None = None, runs_dir: str | Path = "runs") -> Runs:
+    """The runs of a folder, as a list of dicts: their worlds, steps, evaluations and states.
+
+    Args:
+        names: Only these runs: names, paths, or "latest"; if omitted, all.
+        world: Only runs of this world, whatever the case of its letters.
+        runs_dir: The folder of the runs.
+    """
+    rows = [row(run) for run in find_runs(names, runs_dir)] if names else table(runs_dir)
+    return Runs(rows if world is None else [one for one in rows if _is_of(one, world)])
+
+
+def find_runs(names: Iterable[NamedRun], runs_dir: str | Path) -> list[RunDir]:
+    """The runs of these names, each once."""
+    found = [RunDir.find(name if isinstance(name, (str, Path)) else name.path, Path(runs_dir)) for name in names]
+    return list({run.path.absolute(): run for run in found}.values())
+
+
+def _is_of(row: dict[str, Any], world: str) -> bool:
+    """Whether a run is of this world; a file's world also by the name of the file and the class alone."""
+    have, wanted = str(row["world"] or "").lower(), world.lower()
+    return have == wanted or (":" in wanted and have.endswith(f"/{wanted}"))
 
 
 def table(runs_dir: str | Path = "runs") -> list[dict[str, Any]]:
@@ -140,12 +185,12 @@ class Deleted:
     notes: list[str] = field(default_factory=list)
 
 
-def delete_runs(runs: Sequence[RunDir], runs_dir: Path) -> Deleted:
-    """Delete the folders of these runs; those that cannot or may not be deleted are kept, with the reason."""
+def delete_runs(*runs: NamedRun, runs_dir: str | Path = "runs") -> Deleted:
+    """Delete runs, with their checkpoints. Those that are in use or cannot be deleted are kept, with the reason."""
     done = Deleted()
-    for run in runs:
+    for run in find_runs(runs, runs_dir):
         try:
-            why = refusal(run, runs_dir)
+            why = refusal(run, Path(runs_dir))
             if why:
                 done.kept[run.name] = why
                 continue

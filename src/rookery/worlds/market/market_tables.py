@@ -19,8 +19,8 @@ from rookery.data.calendars import segments, timeframe_name
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import add_features
 from rookery.data.importing.spreads import refuse_absurd
-from rookery.data.open_data import NAME as ANYTRADING
-from rookery.data.open_data import anytrading_bars, anytrading_file, open_data
+from rookery.data.opened_data import NAME as ANYTRADING
+from rookery.data.opened_data import anytrading_bars, anytrading_file, open_data
 from rookery.data.shared_tables import shared
 from rookery.data.splits import holdout
 from rookery.data.storage import fingerprint

@@ -1,4 +1,4 @@
-"""Evaluate the agent of a finished run, in its own world or one with the same spaces; or any agent in games."""
+"""Evaluate a trained agent, in its own world or one with the same spaces; or any agent in games."""
 
 from __future__ import annotations
 
@@ -6,71 +6,79 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.config import RunConfig, build_config
 from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator, OpponentGames
+from rookery.training.evaluation.results import EvaluationResult, GamesResult
+from rookery.training.evaluation.trained_run import AgentOrRun, TrainedRun, agent_in, open_run
 from rookery.training.evaluation.win_record import interval_of
 from rookery.training.players.agents import SCRIPTS, find_player, seated
 from rookery.training.players.file_player import NAME as RANDOM
 from rookery.training.resolve.option_errors import failure_options
-from rookery.training.resolve.resolved_run import (
-    ResolvedRun,
-    evaluation_seed,
-    resolve_recorded_run,
-    with_recorded_image_size,
-    wrapped,
-)
-from rookery.training.resolve.world_choice import World, find, num_agents
+from rookery.training.resolve.resolved_run import with_recorded_image_size, wrapped
+from rookery.training.resolve.session_world import session_world
+from rookery.training.resolve.world_choice import World, find, num_agents, world_of_object
 from rookery.training.storage.checkpoint_files import MANIFEST
-from rookery.training.storage.load_agent import agent_from, load_checkpoint
-from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_run
 from rookery.worlds import registry
 
+UPDATE_SECONDS = 0.2  # between two changes of the line
 
-def evaluate_run(
-    run: str | Path,
+
+def evaluate(
+    agent: AgentOrRun = "latest",
     runs_dir: str | Path = "runs",
     episodes: int = 100,
     seed: int | None = None,
     best: bool = True,
     deterministic: bool | None = None,
-    world: str | None = None,
+    world: Any = None,
     world_options: Mapping[str, Any] | None = None,
     progress: Callable[[str, int], None] = lambda opponent, done: None,
     trust: bool = False,
-) -> dict[str, Any]:
-    """Play complete episodes with a run's agent, and return the results. In a world with two agents, these are games
-    against random actions, as the returns of both sides may sum to 0.
+) -> EvaluationResult | GamesResult:
+    """Play complete episodes with an agent; returns their mean return, its interval, and the return of each. In a world
+    with two agents, these are games against random actions, as the returns of both sides may sum to 0.
 
     Args:
-        run: Its name in `runs_dir`, its path, or "latest".
+        agent: An agent, the result of `rookery.train`, or a run by its name, its path or as "latest".
+        runs_dir: The folder of the runs.
         episodes: How many to play.
         seed: Of the env; if omitted, that of the run's own evaluations, so that results compare.
-        best: Take the best agent by evaluation; False takes the last.
+        best: Of a run, take the best agent by evaluation; False takes the last.
         deterministic: Take deterministic actions instead of sampled ones; if omitted, as in the run's own evaluations.
-        world: Another world to play in, which must have the same spaces.
+        world: Another world to play in, with the same spaces: its name, or an env, a class or a function. Agents
+            without a run need it.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one:
-            `evaluate_run("latest", world_options={"opponent": "strong"})`.
+            `evaluate("latest", world_options={"opponent": "strong"})`.
         progress: Called with "" (there is no opponent) and the number of finished episodes.
         trust: Run the world's code without a question, even if this user has not trained with it here.
+
+    Example:
+        >>> import rookery, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result = rookery.train("CartPole-v1", steps=1_024, runs_dir=folder, verbose=False)
+        ...     played = rookery.evaluate(result.agent, episodes=4)
+        >>> len(played.returns), played.interval[0] <= played.mean <= played.interval[1]
+        (4, True)
     """
     positive_int("episodes", episodes)
     allow_given([world, world_options])
-    trained = open_run(run, runs_dir, best, trust=trust)
-    played_world = _world_to_play(trained, world, dict(world_options or {}))
-    if world or world_options:  # not exactly the world it was trained in: the agent must fit
+    options = dict(world_options or {})
+    if world is not None and isinstance(agent, Agent) and agent.run is None:
+        trained = agent_in(agent, world, options)
+        played_world = trained.world
+    else:
+        trained = open_run(agent, runs_dir, best, trust=trust)
+        played_world = _world_to_play(trained, world, options)
+    if world is not None or options:  # not exactly the world it was trained in: the agent must fit
         _check_spaces(trained.run.name, trained.agent, played_world)
     seed = trained.seed if seed is None else seed
     if deterministic is None:
@@ -78,10 +86,11 @@ def evaluate_run(
     if num_agents(played_world) == 2:
         games = {"games": episodes, "seed": seed, "best": best, "deterministic": deterministic, "trust": trust}
         where = {"world": world, "world_options": world_options, "progress": progress}
-        return evaluate_games(str(run), (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
+        return evaluate_games(agent, (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
     config, num_envs = trained.config, _num_envs(trained)
+    backend = config.backend if world is None or isinstance(world, str) else "serial"
     made = Evaluator(
-        played_world, config.backend, episodes, seed, deterministic, num_envs=num_envs, workers=config.workers,
+        played_world, backend, episodes, seed, deterministic, num_envs=num_envs, workers=config.workers,
         **failure_options(config),
     )  # fmt: skip
     with closing(made) as evaluator:
@@ -89,45 +98,38 @@ def evaluate_run(
     assert played is not None  # nobody asked it to stop
     if played.note:
         say(played.note)
-    returns = np.array(played.returns)
-    low, high = interval_of(played.returns)
-    return {
-        "run": trained.run.name,
-        "step": trained.step,
-        "world": played_world.name,
-        "episodes": len(returns),
-        "return_mean": float(returns.mean()),
-        "return_std": float(returns.std()),
-        "return_low": low,
-        "return_high": high,
-        "return_min": float(returns.min()),
-        "return_max": float(returns.max()),
-        "length_mean": float(np.mean(played.lengths)),
-        **played.outcomes,
-        **({"restarts": played.restarts} if played.restarts else {}),
-        "seconds": played.seconds,
-    }
+    return EvaluationResult(
+        run=trained.run.name,
+        step=trained.step,
+        world=played_world.name,
+        returns=np.array(played.returns),
+        lengths=np.array(played.lengths),
+        interval=interval_of(played.returns),
+        outcomes=dict(played.outcomes),
+        restarts=played.restarts,
+        seconds=played.seconds,
+    )
 
 
 def evaluate_games(
-    agent: str,
+    agent: AgentOrRun,
     opponents: Sequence[str] = (),
     runs_dir: str | Path = "runs",
     games: int = 100,
     seed: int | None = None,
     best: bool = True,
     deterministic: bool = True,
-    world: str | None = None,
+    world: Any = None,
     world_options: Mapping[str, Any] | None = None,
     progress: Callable[[str, int], None] = lambda opponent, done: None,
     trust: bool = False,
-) -> dict[str, Any]:
-    """Play two-player games, sides alternating, and return the results: of one opponent, or a list of
-    them under "opponents".
+) -> GamesResult:
+    """Play two-player games, sides alternating, and return how many were won, drawn and lost
+    against each opponent.
 
     Args:
-        agent: A run by its name, its path or as "latest"; an agent that is installed with a world, unless
-            there is a run of that name; the folder of a checkpoint; or `file.py:Agent`.
+        agent: An agent, or the result of `rookery.train`; a run by its name, its path or as "latest"; an agent that is
+            installed with a world, unless there is a run of that name; the folder of a checkpoint; or `file.py:Agent`.
         opponents: As for `agent`, random (random actions), and none, weak and strong, the world's scripts; if omitted,
             weak and strong, or random in a world with two agents.
         games: How many to play against each.
@@ -140,7 +142,7 @@ def evaluate_games(
         trust: Run the code of the run's world without a question, even if this user has not trained with it here.
     """
     positive_int("games", games)
-    allow_given([agent, *opponents, world, world_options])
+    allow_given([*([agent] if isinstance(agent, (str, Path)) else []), *opponents, world, world_options])
     trained = _trained(agent, Path(runs_dir), best, trust)
     options = dict(world_options or {})
     played_world = (
@@ -156,7 +158,7 @@ def evaluate_games(
     options |= {} if trained is None else failure_options(trained.config)
     with closing(OpponentGames(played_world, backend, names, runs_dir, deterministic, **options)) as against:
         if trained is None:
-            player = find_player(agent, against.seat, runs_dir, deterministic=deterministic)
+            player = find_player(str(agent), against.seat, runs_dir, deterministic=deterministic)
         else:
             player = seated(trained.agent, trained.run.name, against.seat, deterministic=deterministic)
         started = time.perf_counter()
@@ -164,25 +166,29 @@ def evaluate_games(
         seconds, restarts = time.perf_counter() - started, against.restarts
     assert results is not None  # nobody asked it to stop
     rows = [{"opponent": name, **result.record().as_json()} for name, result in results.items()]
-    return {
-        "agent": player.name,
-        **({} if trained is None else {"run": trained.run.name, "step": trained.step}),
-        "world": played_world.name,
-        **(rows[0] if len(rows) == 1 else {"opponents": rows}),
-        "seed": seed,
-        **({"restarts": restarts} if restarts else {}),
-        "seconds": seconds,
-    }
+    return GamesResult(
+        agent=player.name,
+        run=None if trained is None else trained.run.name,
+        step=None if trained is None else trained.step,
+        world=played_world.name,
+        opponents=rows,
+        seed=seed,
+        restarts=restarts,
+        seconds=seconds,
+    )
 
 
-def _trained(agent: str, runs_dir: Path, best: bool, trust: bool) -> TrainedRun | None:
-    """The run of this name; None if it is no run."""
-    if ".py:" in agent or agent in SCRIPTS or (Path(agent) / MANIFEST).is_file():
+def _trained(agent: AgentOrRun, runs_dir: Path, best: bool, trust: bool) -> TrainedRun | None:
+    """The run of this name; None if it is not one."""
+    if not isinstance(agent, (str, Path)):
+        return open_run(agent, runs_dir, best, trust=trust)
+    name = str(agent)
+    if ".py:" in name or name in SCRIPTS or (Path(name) / MANIFEST).is_file():
         return None
     try:
         return open_run(agent, runs_dir, best, trust=trust)
     except RunError:
-        if agent in registry.agents():
+        if name in registry.agents():
             return None
         raise
 
@@ -193,7 +199,7 @@ def _num_envs(trained: TrainedRun) -> int:
     return recorded if isinstance(recorded, int) else DEFAULT_ENVS
 
 
-def _world_to_play(trained: TrainedRun, world: str | None, options: dict[str, Any]) -> World:
+def _world_to_play(trained: TrainedRun, world: Any, options: dict[str, Any]) -> World:
     """The world to play in."""
     if world is None and not options:
         return trained.world
@@ -202,6 +208,11 @@ def _world_to_play(trained: TrainedRun, world: str | None, options: dict[str, An
         trained.check_code()
     if world is None:
         world, options = config.world, {**config.world_options, **options}
+    if not isinstance(world, str):
+        found = session_world(world)
+        world, options = found.name, {**(found.options or {}), **options}
+        if found.source is not None:
+            return wrapped(config, world_of_object(found.source, world, options))
     return wrapped(config, find(world, config.takes_compiled, config.learner, options))
 
 
@@ -210,41 +221,6 @@ def _check_spaces(run: str, agent: Agent, played_world: World) -> None:
     for what, mine, theirs in (("observes", agent.observation_space, seen), ("acts in", agent.action_space, done)):
         if mine != theirs:
             raise OptionError(f"{run} cannot play {played_world.name}: its agent {what} {mine}, and that has {theirs}")
-
-
-HEADINGS = ("against", "games", "won (95 % CI)", "drawn", "lost (95 % CI)", "length", "return")
-UPDATE_SECONDS = 0.2  # between two changes of the line
-
-
-def print_games(results: dict[str, Any]) -> None:
-    """A table of what `evaluate_games` returned, a row for each opponent. Lines are never cut: names can be copied."""
-    step = f" at step {results['step']:,}" if "step" in results else ""
-    print(f"{results['agent']}{step}, seed {results['seed']}, {results['seconds']:.1f} s")
-    rows = [HEADINGS, *(_row(row) for row in results.get("opponents", [results]))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        print(first.ljust(widths[0]), *cells, sep="  ")
-
-
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        row["opponent"],
-        f"{row['games']:,}",
-        _share(row["win_rate"], row["win_rate_interval"]),
-        f"{100 * row['draw_rate']:.1f} %",
-        _share(row["loss_rate"], row["loss_rate_interval"]),
-        f"{row['length_mean']:.0f}",
-        f"{row['return_mean']:.2f}",
-    )
-
-
-def _share(share: float, interval: list[float]) -> str:
-    """
-    >>> _share(0.872, [0.8499, 0.891])
-    '87.2 % (85.0 to 89.1)'
-    """
-    return f"{100 * share:.1f} % ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
 
 
 @contextmanager
@@ -269,49 +245,3 @@ def counting(total: int, what: str = "games") -> Iterator[Callable[[str, int], N
         if shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
-
-
-@dataclass(frozen=True)
-class TrainedRun:
-    """A run's agent as it was at `step`. `saved` holds the parts of the checkpoint that were read."""
-
-    run: RunDir
-    config: RunConfig
-    step: int
-    agent: Agent
-    saved: dict[str, Any]
-    trust: bool = False
-
-    @cached_property
-    def resolved(self) -> ResolvedRun:
-        """The run as it was trained. This imports the world's code, if it is in a file."""
-        self.check_code()
-        return resolve_recorded_run(self.config)
-
-    @property
-    def world(self) -> World:
-        """The world it was trained in."""
-        return self.resolved.world
-
-    def check_code(self) -> None:
-        """Ask the user before the world's code is imported, unless this user trained with it here."""
-        check_run(self.run, self.config, self.trust, playing=True)
-
-    @property
-    def seed(self) -> int:
-        """The seed of the run's own evaluations."""
-        return evaluation_seed(self.config)
-
-
-def open_run(
-    run: str | Path, runs_dir: str | Path, best: bool = True, parts: tuple[str, ...] = ("agent",), trust: bool = False
-) -> TrainedRun:
-    """Read a run that the user names: by its name, its path or as "latest", at its best checkpoint or at its last.
-    `trust` lets its world's code run without a question."""
-    allow_given(run)
-    found = RunDir.find(run, Path(runs_dir))
-    config = build_config(found.read_config())
-    step, saved = load_checkpoint(found, best, parts, trust)
-    agent = agent_from(saved["agent"])
-    agent.deterministic = config.evaluation.deterministic
-    return TrainedRun(found, config, step, agent, saved, trust)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rookery.errors import OptionError, RunError, WorldError
-from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
+from rookery.training.evaluation.evaluate import evaluate, evaluate_games
 from rookery.training.storage.checkpoint import Checkpoints
 from training.finished import STEP, make_run
 from training.tug import write_agent
@@ -13,7 +13,7 @@ from training.tug import write_agent
 
 def test_figures_of_a_run(tmp_path):
     make_run(tmp_path)
-    figures = evaluate_run("finished", tmp_path, episodes=3)
+    figures = evaluate("finished", tmp_path, episodes=3)
     assert list(figures) == [
         "run", "step", "world", "episodes", "return_mean", "return_std", "return_low", "return_high", "return_min",
         "return_max", "length_mean", "seconds",
@@ -27,7 +27,7 @@ def test_the_seed_decides(tmp_path):
     make_run(tmp_path)
 
     def returns(**wish):
-        figures = evaluate_run("finished", tmp_path, episodes=4, **wish)
+        figures = evaluate("finished", tmp_path, episodes=4, **wish)
         return figures["return_mean"], figures["return_std"]
 
     assert returns() == returns()
@@ -38,17 +38,17 @@ def test_the_seed_decides(tmp_path):
 
 def test_games_have_a_win_rate(tmp_path):
     make_run(tmp_path, "hockey", "sac", world_options={"time_limit": 10})
-    figures = evaluate_run("finished", tmp_path, episodes=2)
+    figures = evaluate("finished", tmp_path, episodes=2)
     assert figures["win_rate"] == 0.0
     assert figures["length_mean"] == 10
 
 
 def test_another_world_with_the_same_spaces(tmp_path):
     make_run(tmp_path)
-    figures = evaluate_run("finished", tmp_path, episodes=2, world="CartPole-v0")
+    figures = evaluate("finished", tmp_path, episodes=2, world="CartPole-v0")
     assert figures["world"] == "CartPole-v0"
-    other = evaluate_run("finished", tmp_path, episodes=2, world_options={"gravity": 1.0})
-    own = evaluate_run("finished", tmp_path, episodes=2)
+    other = evaluate("finished", tmp_path, episodes=2, world_options={"gravity": 1.0})
+    own = evaluate("finished", tmp_path, episodes=2)
     assert other["world"] == own["world"] and other["length_mean"] != own["length_mean"]
 
 
@@ -65,20 +65,20 @@ def test_another_world_with_the_same_spaces(tmp_path):
 def test_a_world_with_other_spaces_is_refused(tmp_path, world, words):
     make_run(tmp_path)
     with pytest.raises(OptionError, match=words):
-        evaluate_run("finished", tmp_path, world=world)
+        evaluate("finished", tmp_path, world=world)
 
 
 def test_other_actions_are_refused_too(tmp_path):
     make_run(tmp_path, "MountainCar-v0")
     with pytest.raises(OptionError, match=r"its agent acts in Discrete\(3\), and that has Box"):
-        evaluate_run("finished", tmp_path, world="MountainCarContinuous-v0")
+        evaluate("finished", tmp_path, world="MountainCarContinuous-v0")
 
 
 def test_mistakes(tmp_path):
     with pytest.raises(OptionError, match="episodes"):
-        evaluate_run("finished", tmp_path, episodes=0)
+        evaluate("finished", tmp_path, episodes=0)
     with pytest.raises(RunError, match="no run 'finished'"):
-        evaluate_run("finished", tmp_path)
+        evaluate("finished", tmp_path)
 
 
 # --- against others -----------------------------------------------------------------------------------------------
