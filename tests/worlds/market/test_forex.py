@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from rookery.errors import DataError, OptionError
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.worlds.market.forex import DAY_BEGINS, forex
+from rookery.worlds.market.forex import forex, trading_days
+from rookery.worlds.market.market_tables import rates_to_account
 from worlds.market.market_bars import random_bars
 
 COSTS = {
@@ -35,6 +37,27 @@ def play(env: KernelEnv, actions: Any) -> list[dict[str, Any]]:
     return infos
 
 
+NEW_YORK = 22  # o'clock UTC in winter, when the trading day begins
+
+
+def test_a_day_begins_at_five_in_new_york_in_summer_too() -> None:
+    hours = np.datetime64("2024-03-08", "s").astype(np.int64) + 3600 * np.arange(24 * 5)  # clocks change on the 10th
+    begins = hours[np.flatnonzero(np.diff(trading_days(hours)))]
+    assert (begins // 3600 % 24).tolist() == [22, 22, 21, 21, 21]
+
+
+def test_a_feature_with_several_columns_may_be_named_by_its_own_name() -> None:
+    world = make(random_bars(), columns=["close", "bbands_20", "macd"]).world
+    assert world.market.columns == ("close", "bbands_20_upper", "bbands_20_middle", "bbands_20_lower", "macd")
+
+
+def test_an_old_rate_of_conversion_is_not_known() -> None:
+    data = random_bars(("EURGBP", "GBPUSD"), count=400)
+    old = data["GBPUSD"].rows(slice(0, 100))
+    at_open, at_close = rates_to_account(data["EURGBP"], replace(data, bars=(data["EURGBP"], old)), "USD")
+    assert np.isfinite(at_close[99:200]).all() and np.isnan(at_close[-150:]).all() and np.isnan(at_open[-150:]).all()
+
+
 def test_the_account_is_what_a_ledger_of_cash_and_units_says() -> None:
     data = random_bars()
     bars = data["EURUSD"]
@@ -44,8 +67,7 @@ def test_the_account_is_what_a_ledger_of_cash_and_units_says() -> None:
     cash, units, trades = 100_000.0, 0.0, 0
     for info in infos:
         t = info["row"]
-        day, day_before = ((bars.times[k] - 1) // 3600 * 3600 - DAY_BEGINS * 3600 for k in (t, t - 1))
-        nights = day // 86_400 - day_before // 86_400
+        nights = np.diff(((bars.times[[t - 1, t]] - 1) // 3600 - NEW_YORK) // 24).item()
         carry = abs(units) * bars["close"][t - 1] * (0.03 if units > 0 else 0.05) * nights / 365
         cash -= carry
         traded = info["position"] - units
@@ -106,7 +128,7 @@ def test_the_daily_drawdown_limit_closes_the_position_until_the_next_day() -> No
     infos = play(make(data, costs="none", cooldown=0, leverage=2.0), [2] * 60)
     hit = next(k for k, info in enumerate(infos) if info["drawdown"] > 0.02)
     assert infos[hit + 1]["position"] == 0
-    days = [(fallen.times[info["row"]] - DAY_BEGINS * 3600 - 1) // 86_400 for info in infos]
+    days = [(fallen.times[info["row"]] - NEW_YORK * 3600 - 1) // 86_400 for info in infos]
     back = next(k for k in range(hit + 1, 60) if infos[k]["position"] > 0)
     assert days[back - 1] == days[hit] + 1  # decided on the first bar of the next day
     ended = play(make(data, costs="none", cooldown=0, leverage=2.0, end_on_drawdown=True), [2] * 60)

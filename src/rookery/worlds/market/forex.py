@@ -12,6 +12,7 @@ from gymnasium import spaces
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import FOREX_FEATURES
 from rookery.errors import OptionError
+from rookery.extras import load_polars
 from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.market.costs import PRESETS, Costs, find_costs
@@ -43,7 +44,7 @@ from rookery.worlds.market.market_tables import (
     scaled,
 )
 
-DAY_BEGINS = 22  # o'clock UTC, when positions are rolled over: 17:00 in New York
+DAY_BEGINS = 17  # o'clock in New York, when positions are rolled over: 21:00 UTC in summer, 22:00 in winter
 
 PARAMETERS: dict[str, Any] = {
     "initial_balance": 100_000.0, "leverage": 1.0, "fee": 0.0, "half_spread": 0.0, "slippage": 0.0, "impact": 0.0,
@@ -178,7 +179,7 @@ def forex_tables(
         for column, name in ((SPREAD, "spread"), (FUNDING, "funding")):
             if name in costs.columns:
                 table[:, column] = need_column(bars, name)
-        table[:, DAY] = (bars.times - DAY_BEGINS * 3600 - 1) // 86_400  # a bar that is complete at 22:00 ends the day
+        table[:, DAY] = trading_days(bars.times)
         table[:, HOUR] = (bars.times - 1) // 3600
         features = observed(bars, columns, scaling)
         usable = np.isfinite(features).all(axis=1) & np.isfinite(table).all(axis=1)
@@ -192,6 +193,19 @@ def forex_tables(
         "times": np.concatenate(times), "blocks": np.array(blocks), "stretches": np.concatenate(stretches),
         "bars": np.concatenate(all_bars), "features": np.nan_to_num(np.concatenate(all_features)),
     }  # fmt: skip
+
+
+def trading_days(times: np.ndarray) -> np.ndarray:
+    """The number of the day that each bar belongs to; one that is complete when the day ends is its last.
+
+    >>> summer, winter = (np.datetime64(day, "s").astype(np.int64) for day in ("2024-07-01T21:00", "2024-12-02T22:00"))
+    >>> [np.diff(trading_days(end + np.array([-3600, 0, 3600]))).tolist() for end in (summer, winter)]
+    [[0, 1], [0, 1]]
+    """
+    polars = load_polars()
+    utc = polars.Series(times * 1000).cast(polars.Datetime("ms", "UTC"))
+    clock = utc.dt.convert_time_zone("America/New_York").dt.replace_time_zone(None).dt.epoch("s").to_numpy()
+    return (clock - DAY_BEGINS * 3600 - 1) // 86_400
 
 
 def observed(bars: Bars, columns: Sequence[str], scaling: str) -> np.ndarray:

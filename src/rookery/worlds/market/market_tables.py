@@ -17,7 +17,7 @@ import numpy as np
 
 from rookery.data.calendars import segments, timeframe_name
 from rookery.data.dataset import Bars, Dataset
-from rookery.data.features import add_features
+from rookery.data.features import add_features, feature_columns
 from rookery.data.importing.spreads import refuse_absurd
 from rookery.data.opened_data import NAME as ANYTRADING
 from rookery.data.opened_data import anytrading_bars, anytrading_file, open_data
@@ -86,7 +86,7 @@ def load_market(
 
     def build() -> dict[str, np.ndarray]:
         dataset = _dataset(kind, data, symbols, timeframe)
-        chosen = columns.choose(dataset)
+        chosen = _each_column(columns.choose(dataset), dataset)
         arrays = layout(_with_columns(dataset, chosen), chosen)
         facts = {
             "columns": chosen,
@@ -123,6 +123,15 @@ def _dataset(kind: str, data: Any, symbols: Sequence[str] | None, timeframe: str
         return open_data(anytrading_bars(), symbols=symbols, timeframe=timeframe)
     usual = "forex" if kind == "forex" else "24/7"
     return open_data(data, symbols=symbols, timeframe=timeframe, usual_calendar=usual)
+
+
+def _each_column(names: Sequence[str], dataset: Dataset) -> tuple[str, ...]:
+    """`bbands_20` stands for its three columns; `macd` is itself one of them."""
+    chosen: dict[str, None] = {}
+    for name in names:
+        made = (name,) if name in dataset.column_names else feature_columns(name)
+        chosen.update(dict.fromkeys((name,) if name in made else made))
+    return tuple(chosen)
 
 
 def _with_columns(dataset: Dataset, columns: Sequence[str]) -> Dataset:
@@ -296,11 +305,14 @@ def _trailing_mean(column: np.ndarray) -> np.ndarray:
 # --- from the quote currency of a pair to that of the account ---------------------------------------------------------
 
 
+OLDEST_RATE = 5 * 86_400  # seconds: a weekend and holidays beside it
+
+
 def rates_to_account(bars: Bars, dataset: Dataset, account: str) -> tuple[np.ndarray, np.ndarray]:
     """What one unit of the quote currency is worth in the account's, at the open and at the close of each bar.
 
     USDJPY earns yen: in an account in dollars they are worth 1 / USDJPY. EURGBP earns pounds: the data must have GBPUSD
-    or USDGBP, whose last known close is used.
+    or USDGBP, whose last known close is used if it is not older than `OLDEST_RATE`.
     """
     base, quote = currencies(bars.symbol)
     if quote == account:
@@ -332,6 +344,8 @@ def currencies(symbol: str) -> tuple[str, str]:
 
 
 def _known(bars: Bars, times: np.ndarray) -> np.ndarray:
-    """The close that was known at these times; NaN before the first bar."""
+    """The close that was known at these times; NaN before the first bar, and long after the last one before them."""
     rows = np.searchsorted(bars.times, times, side="right") - 1
-    return np.where(rows >= 0, bars["close"][np.maximum(rows, 0)], np.nan)
+    last = np.maximum(rows, 0)
+    known = (rows >= 0) & (times - bars.times[last] <= OLDEST_RATE)
+    return np.where(known, bars["close"][last], np.nan)
