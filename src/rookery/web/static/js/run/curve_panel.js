@@ -45,6 +45,8 @@ export class CurvePanel {
   unbuild() {
     this.chart?.destroy();
     this.chart = null;
+    delete this.place.dataset.points;
+    delete this.place.dataset.last;
   }
 
   /** Show another range of what is there. */
