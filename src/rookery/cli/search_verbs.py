@@ -23,11 +23,14 @@ from rookery.cli.arguments import (
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
 from rookery.console import say, silent
+from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
+from rookery.studies.workers.early_start import started_early
 from rookery.training import check_installed
 from rookery.worlds import registry
 
 if TYPE_CHECKING:
+    from rookery.config import RunConfig
     from rookery.studies.report.report import StudyReport
     from rookery.studies.storage.study_view import StudyView
 
@@ -114,6 +117,11 @@ def _search(options: argparse.Namespace) -> int:
 
     world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options)
     check_installed()
+    with started_early(_likely_jobs(config)):
+        return _run_search(config, options)
+
+
+def _run_search(config: RunConfig, options: argparse.Namespace) -> int:
     with loading():
         from rookery.studies.search_screen import print_result
         from rookery.studies.search_study import WORKERS_ARE_JOBS, run_search
@@ -125,6 +133,17 @@ def _search(options: argparse.Namespace) -> int:
     printed = partial(print_result, result, typed_command())
     show(options, result.as_json, printed if config.monitor.verbose else None)
     return result.exit_code
+
+
+def _likely_jobs(config: RunConfig) -> int:
+    """How many workers the search will probably start in this machine: one for each core, if nothing else is given."""
+    from rookery.config.run_size import LEARNING_PROCESS
+
+    search = config.search
+    if config.cluster.kind != "local" or search.population.exploit_every is not None:
+        return 0
+    jobs = search.jobs or (usable_cores() if config.device in ("auto", "cpu") else 1)
+    return min(jobs, search.n_trials, usable_cores(), available_memory() // LEARNING_PROCESS)
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:

@@ -18,7 +18,8 @@ CHILD = (
 def start_command(
     *words: str, variables: Mapping[str, str] | None = None, code: str = CHILD, **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start `rookery WORDS...` without input, in a process group of its own: Ctrl-C on the terminal does not reach it.
+    """Start `rookery WORDS...` in a process group of its own: Ctrl-C on the terminal does not reach it. By default it
+    has no input.
 
     Args:
         variables: Environment variables to add.
@@ -28,9 +29,8 @@ def start_command(
     paths = os.pathsep.join(filter(None, sys.path))  # the same as here, however this process was started
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code, str(os.getpid()), *words],
-        stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": paths, **(variables or {})},
         process_group=0,
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
-        **options,
+        **{"stdin": subprocess.DEVNULL, **options},
     )

@@ -7,7 +7,6 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -20,15 +19,14 @@ from typing import Any, Protocol, Self
 
 from rookery.config import RunConfig
 from rookery.config.sections import ClusterOptions, check_local
-from rookery.engine.workers.child_process import ONE_THREAD
 from rookery.errors import ConfigError, StorageLost, StudyError
 from rookery.files import own_folder, replace_file
 from rookery.forks import kill_group
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.study_config import divided
+from rookery.studies.workers.early_start import start_worker
 from rookery.studies.workers.limits import GRACE_SECONDS, Verdicts, memory_of, too_large, too_long
-from rookery.training.commands import start_command
 from rookery.training.seeds.processes import Shares
 
 POLL_SECONDS = 0.2
@@ -37,12 +35,6 @@ MOST_DEATHS = 3  # of workers in one trial, or of workers that have trained noth
 LOST = 75  # exit status of a worker whose storage is gone
 
 Event = Mapping[str, Any]
-# Imports make some 300,000 objects that stay: walking through them again and again takes a second.
-CODE = (
-    "import gc, sys; gc.set_threshold(10_000, 20, 50); "
-    "from rookery.engine.workers.child_process import die_with_parent; "
-    "die_with_parent(int(sys.argv.pop(1))); from rookery.studies.workers.trial_worker import main; gc.freeze(); main()"
-)
 TAIL = 2000  # bytes of a log
 CLUSTERS = {"ray": ("rookery.cluster.ray_search", "open_ray_workers")}
 
@@ -207,10 +199,7 @@ class WorkerProcess:
         self.name, self._task, self.log, self._events = name, task, log, events
         self.trials: dict[int, float | None] = {}  # those it trains: when it should have ended, by the monotonic clock
         self.began_any = False
-        with open(log, "ab") as file:
-            self.process: subprocess.Popen[bytes] = start_command(
-                str(task), variables={**ONE_THREAD, **more}, code=CODE, stdout=subprocess.PIPE, stderr=file
-            )
+        self.process = start_worker(task, log, more)
         threading.Thread(target=self._listen, name=f"rookery {name}", daemon=True).start()
 
     @property

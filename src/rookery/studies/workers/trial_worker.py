@@ -26,6 +26,7 @@ from rookery.studies.storage.study_store import StudyStore, open_store
 from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome, Watcher, batches, train_parts, train_together
 from rookery.studies.trials.plans import TrialPart
 from rookery.studies.trials.pruning import PRUNED
+from rookery.studies.workers.early_start import take_order
 from rookery.studies.workers.limits import StopSignals, limit_gpu_memory, too_long
 from rookery.studies.workers.trial_claims import LEASE, OpenTrial, TrialClaims
 from rookery.studies.workers.verification import VerificationWorker
@@ -199,7 +200,8 @@ def work(task: Task, out: TextIO) -> int:
 
 
 def main() -> None:
-    """The worker process: `sys.argv` holds the file of its task. What code prints does not reach the supervisor."""
+    """The worker process. What code prints does not reach the supervisor."""
+    task = take_order()
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    sys.exit(work(Task.read(Path(sys.argv[1])), out))
+    sys.exit(work(Task.read(task), out))
