@@ -21,19 +21,19 @@ def test_plain_lines_hold_every_figure_aligned() -> None:
     run_summary.print_summary(telling.END, stream)
     assert stream.getvalue().splitlines() == [
         "CartPole-v1_ppo: finished",
-        "  final step                100,000",
-        "  episodes                  812",
-        "  time                      1 min 15 s",
-        "  average reward, last 10   499.5",
-        "  average reward, last 100  487.2",
-        "  last evaluation           480",
-        "  best evaluation           500",
-        "  envs used                 8",
-        "  steps/s in training       1,333",
-        "  run                       runs/CartPole-v1_ppo",
-        "  evaluate it               rookery eval CartPole-v1_ppo",
-        "  watch it                  rookery watch CartPole-v1_ppo",
-        "  resume it                 rookery resume CartPole-v1_ppo --steps 200000",
+        "  final step                 100,000",
+        "  episodes                   812",
+        "  time                       1 min 15 s",
+        "  return, last 10 episodes   499.5",
+        "  return, last 100 episodes  487.2",
+        "  last evaluation            480",
+        "  best evaluation            500",
+        "  envs used                  8",
+        "  steps/s in training        1,333",
+        "  run                        runs/CartPole-v1_ppo",
+        "  evaluate it                rookery eval CartPole-v1_ppo",
+        "  watch it                   rookery watch CartPole-v1_ppo",
+        "  resume it                  rookery resume CartPole-v1_ppo --steps 200000",
     ]
 
 

@@ -17,15 +17,15 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The values of the end event as names and text, without those that are not known.
 
     >>> rows({"steps": 100000, "episodes": 812, "return_last_100": 487.25})
-    [('final step', '100,000'), ('episodes', '812'), ('average reward, last 100', '487.2')]
+    [('final step', '100,000'), ('episodes', '812'), ('return, last 100 episodes', '487.2')]
     """
     outcomes = [key for key in values if key.endswith("_last_10") and key != "return_last_10"]
     shown: list[tuple[str, str, Callable[[Any], str]]] = [
         ("final step", "steps", count),
         ("episodes", "episodes", count),
         ("time", "seconds", lambda value: _time(values)),
-        ("average reward, last 10", "return_last_10", number),
-        ("average reward, last 100", "return_last_100", number),
+        ("return, last 10 episodes", "return_last_10", number),
+        ("return, last 100 episodes", "return_last_100", number),
         *((f"{key.removesuffix('_last_10').replace('_', ' ')}, last 10", key, number) for key in outcomes),
         ("last evaluation", "eval/return", lambda value: score(values)),
         ("best evaluation", "eval/best_return", lambda value: _best(values)),

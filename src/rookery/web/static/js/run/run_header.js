@@ -63,8 +63,8 @@ function figures({ row, details }) {
   const total = row.total_steps ? `of ${short(row.total_steps)} steps` : "steps";
   return [
     figure(count(row.steps), row.share == null ? total : `${total}, ${percent(Math.min(1, row.share))}`),
-    figure(row.steps_per_second == null ? "–" : `${short(row.steps_per_second)}/s`, "steps a second"),
-    figure(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"),
+    figure(short(row.steps_per_second), "steps/s"),
+    figure(number(row.return ?? details.progress?.["episode/return"]), "return, last 100 episodes"),
     figure(number(row.last_eval), "last evaluation"),
     figure(number(row.best_eval), row.best_eval < row.last_eval ? "best; the last is within noise" : "best evaluation"),
     figure(count(row.episodes), "episodes"),

@@ -29,7 +29,7 @@ export function runColumns(curves) {
       hint: "Steps taken of all steps; sorted by the share that is done", cell: stepsCell,
       stamp: (row) => `${row.steps} ${row.total_steps}` },
     { key: "steps_per_second", title: "Steps/s", width: 5.8, ...figure, cell: (row) => short(row.steps_per_second) },
-    { key: "return", title: "Return", width: 5.4, ...figure, hint: "Mean return of the latest episodes of training",
+    { key: "return", title: "Return", width: 5.4, ...figure, hint: "Mean return of the last 100 episodes",
       cell: (row) => number(row.return) },
     { key: "curve", title: "Curve", width: 7.6, sortable: false, hint: "Return over the whole run",
       stamp: curves.version, value: () => null, cell: (row) => spark(curves.values(row), { width: 90 }) },
