@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import diagonal
 import times
 
+# Threads of torch that wait for their next part would keep other tests from the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # What this user trusts is kept apart from what tests train with.
 STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
 
@@ -22,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tests see the notes of rookery in `caplog`, whose handler is at the root, which shows warnings only."""
     if folder := os.environ.get("ROOKERY_TEST_TIMES"):
         config.pluginmanager.register(times.Recorder(Path(folder)))
+    config.pluginmanager.register(diagonal)
     logging.getLogger("rookery").setLevel(logging.INFO)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for a script's background jobs, and all that they start
         signal.signal(signal.SIGINT, signal.default_int_handler)

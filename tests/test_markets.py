@@ -129,7 +129,7 @@ def test_stable_baselines_learns_on_them(bars: Path) -> None:
     envs.close()
 
 
-@pytest.mark.parametrize("wrap", [lambda envs: envs, VecMonitor])
+@pytest.mark.parametrize("wrap", [pytest.param(lambda envs: envs, marks=pytest.mark.slow), VecMonitor])
 def test_rookery_trains_on_them(wrap: Any, bars: Path, tmp_path: Path) -> None:
     envs = wrap(markets.create_vectorized_env(["EURUSD", "USDJPY"], bars, 4, env_config={"cooldown": 2}))
     small = {"rollout_length": 16, "epochs": 1, "hidden": [8], "threads": 1}

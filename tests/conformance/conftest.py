@@ -19,6 +19,11 @@ BACKENDS = {
 }
 
 
+def pytest_itemcollected(item):
+    """Of backends, modes, worlds and spaces, every push has one diagonal."""
+    item.add_marker("diagonal")
+
+
 @pytest.fixture(params=[name for name in BACKENDS if name != "kernel"])
 def backend(request):
     return request.param

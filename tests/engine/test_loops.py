@@ -364,16 +364,17 @@ def story(wrong: int, steps: int, **options: Any) -> list[Any]:
     return told
 
 
+@pytest.mark.diagonal
 @pytest.mark.skipif(not loops.COMPILED, reason="with ROOKERY_PLAIN there is nothing to compare")
 @pytest.mark.parametrize("wrong", [0, 5])
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
 def test_the_same_whatever_envs_return(wrong: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"autoreset_mode": gym.vector.AutoresetMode(mode)}
-    ours = story(wrong, 400, **options)
+    ours = story(wrong, 200, **options)
     monkeypatch.setattr(stepper, "store", plain_loops.store)
     monkeypatch.setattr(stepper, "step_each", plain_loops.step_each)
     monkeypatch.setattr(step_report, "read_slots", plain_loops.read_slots)
-    theirs = story(wrong, 400, **options)
+    theirs = story(wrong, 200, **options)
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
         assert one == other

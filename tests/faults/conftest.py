@@ -24,6 +24,11 @@ FAILED = pytest.StashKey[bool]()
 Possessions = tuple[set[int], set[str], dict[str, str]]
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of start methods, backends, modes and faults, every push has one diagonal."""
+    item.add_marker("diagonal")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
@@ -36,6 +41,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """No child process, nothing new in /dev/shm, and no more open files than before."""
     before = _possessions()
+    gc.freeze()  # what lives now is no garbage of the test, and takes a second to look through
     yield
     if request.node.stash.get(FAILED, True):
         return  # pytest keeps the frames of a failed test, and with them what the test had open

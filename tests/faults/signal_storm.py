@@ -27,6 +27,7 @@ import rookery
 from faults.envs import Walk
 from faults.watch import START_METHODS, action_of, gone_within, own_shared_memory
 from rookery.engine.seeding import child_seed
+from rookery.engine.workers.forkserver import SERVERS
 
 N, WORKERS, SEED = 8, 4, 5
 STEP_TIMEOUT, LONGEST_STEP = 2.0, 7.0
@@ -136,9 +137,10 @@ def storm(method: str, seconds: float, seed: int) -> Run:
         max_restarts=100_000, close_timeout=2.0,
     )  # fmt: skip
     envs.reset(seed=SEED)
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
     sender = subprocess.Popen(
         [sys.executable, "-m", "faults.signal_storm", "--send", str(os.getpid()), str(seconds), str(seed)],
-        stdout=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     try:
         _step_until_over(envs, sender, run)
@@ -147,7 +149,8 @@ def storm(method: str, seconds: float, seed: int) -> Run:
     sender.kill()
     run.signals.update((sender.communicate()[0] or "").split())
     run.restarts = envs.restarts
-    children = [child.pid for child in psutil.Process().children(recursive=True)]
+    servers = {server.pid for server in SERVERS}  # they stay for the next engine
+    children = [child.pid for child in psutil.Process().children(recursive=True) if child.pid not in servers]
     start = time.monotonic()
     envs.close()
     run.close_seconds = time.monotonic() - start

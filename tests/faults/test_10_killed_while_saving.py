@@ -15,8 +15,6 @@ import pytest
 from faults.saver import is_whole, tree_of
 from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints
 
-KILLS = 100
-
 
 def saves_until_killed(folder: Path, after: float) -> None:
     """Save again and again in another process, which is killed `after` so many seconds of it."""
@@ -34,12 +32,13 @@ def saves_until_killed(folder: Path, after: float) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
-def test_the_old_or_the_new_one_loads(tmp_path: Path) -> None:
-    """After each of a hundred kills the newest checkpoint is whole, none was lost on the way, and the best is there."""
+@pytest.mark.parametrize("kills", [30, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_old_or_the_new_one_loads(tmp_path: Path, kills: int) -> None:
+    """After each of many kills the newest checkpoint is whole, none was lost on the way, and the best is there."""
     checkpoints, moments = Checkpoints(tmp_path, keep=2), np.random.default_rng(10)
     checkpoints.save(1, tree_of(1), score=1.0)
     newest, found_unfinished = 1, 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         saves_until_killed(tmp_path, float(moments.uniform(0.005, 0.15)))
         found_unfinished += any(tmp_path.glob(f"{UNFINISHED}*"))
         before, newest = newest, max(checkpoints.steps())
@@ -50,8 +49,8 @@ def test_the_old_or_the_new_one_loads(tmp_path: Path) -> None:
         best, tree = checkpoints.load_best()
         assert is_whole(best, tree)
         assert best % 5 == min(newest, 4) or newest < 5
-    assert newest > KILLS // 10, "hardly anything was saved between the kills"
-    assert found_unfinished > KILLS // 10, "hardly any kill came in the middle of a save"
+    assert newest > kills // 10, "hardly anything was saved between the kills"
+    assert found_unfinished > kills // 10, "hardly any kill came in the middle of a save"
     checkpoints.save(newest + 1, tree_of(newest + 1))
     assert not any(tmp_path.glob(f"{UNFINISHED}*")), "what the killed ones left was not removed"
 

@@ -32,14 +32,14 @@ def holders(run: RunDir, count: int) -> Iterator[list[subprocess.Popen]]:
             process.communicate()
 
 
-def test_of_ten_one_runs(tmp_path: Path) -> None:
+def test_of_four_one_runs(tmp_path: Path) -> None:
     """The others refuse, and name the one."""
     run = RunDir.create(tmp_path, "run")
-    with holders(run, 10) as processes:
+    with holders(run, 4) as processes:
         said = [process.stdout.readline() for process in processes]
         (runs,) = [process for process, line in zip(processes, said, strict=True) if line == "holding\n"]
         refused = [line for line in said if line.startswith("refused")]
-        assert len(refused) == 9
+        assert len(refused) == 3
         assert all(f"{run.path} is in use by process {runs.pid} on " in line for line in refused)
         with pytest.raises(RunBusy, match=f"process {runs.pid}"):
             run.lock()
@@ -48,7 +48,7 @@ def test_of_ten_one_runs(tmp_path: Path) -> None:
 def test_a_lock_of_a_killed_process_is_recovered(tmp_path: Path) -> None:
     """At once, again and again; nobody has to remove a file."""
     run = RunDir.create(tmp_path, "run")
-    for _ in range(5):
+    for _ in range(3):
         with holders(run, 1) as (process,):
             assert process.stdout.readline() == "holding\n"
             with pytest.raises(RunBusy):

@@ -106,7 +106,7 @@ def test_a_world_that_never_ends_is_refused_while_it_is_made(kind, monkeypatch):
     monkeypatch.setattr("rookery.kernel.plain.DRY_RUN_SECONDS", 0.5)
     monkeypatch.setattr("rookery.kernel.native.TRIAL_SECONDS", 0.5)
     place = "reset" if kind == 1 else "step"
-    for _ in range(2):  # nothing is stored on disk that would hang the second time
+    for _ in range(kind):  # nothing is stored on disk that would hang the second time
         with pytest.raises(WorldError, match=f"does not end: its {place} was stopped") as caught:
             rookery.make_vec(planted.EndlessFromTheStart(kind=kind), 2, backend="kernel")
         line = line_with(f"endless {place}")

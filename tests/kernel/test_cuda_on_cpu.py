@@ -21,6 +21,7 @@ def on_cpu(world, num_envs, mode="next_step", copy=False, **options):
     return CudaEngine(resolve(world), settings, device="cpu")
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize(
     "world",
     # The last has to be compiled for this alone; agents in rows are Tug's as well.

@@ -86,6 +86,7 @@ def test_spaces_are_the_originals(name):
     assert pair.ours.action_space == pair.theirs.action_space
 
 
+@pytest.mark.diagonal
 @every_twin
 @pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 def test_a_twin_follows_its_original(name, plain):

@@ -71,6 +71,7 @@ def assert_same_steps(alone, parts, actions):
     return ends
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 @pytest.mark.parametrize(("world", "threads"), [("rookery/Humanoid-v5", 2), (Shaky, 2), (Shaky, 3)])
 def test_steps_in_parts_give_the_same_numbers(world, threads, mode):
