@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -27,7 +28,11 @@ def lazy_names(
 
     def load(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from rookery.foreign_names import missing
+
+            importing = sys._getframe(1).f_code.co_name == "_handle_fromlist"  # which replaces an AttributeError
+            is_module = importing and find_spec(f"{package}.{name}") is not None
+            raise (ImportError if importing and not is_module else AttributeError)(missing(package, name, places))
         home = places[name]
         if not home:
             return import_module(f"{package}.{name}")

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Self
 
 from rookery.errors import OptionError
+from rookery.foreign_names import ANSWERS, COMMANDS, FLAGS, RUN_KEYS
 
 Commands = argparse._SubParsersAction
-# What commands are called elsewhere, where the names are not similar.
-OTHER_NAMES = {
-    "list": "runs", "ls": "runs", "test": "eval", "predict": "eval", "enjoy": "watch", "render": "watch",
-    "record": "watch", "video": "watch", "optimize": "search", "optimise": "search", "sweep": "search", "hpo": "search",
-    "continue": "resume", "learn": "train", "fit": "train", "run": "train", "ui": "dashboard",
-    "benchmark": "bench", "diff": "compare", "info": "doctor", "env": "doctor", "trials": "study", "trade": "paper",
-}  # fmt: skip
 
 
 def add_command(
@@ -79,7 +74,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            meant = OTHER_NAMES.get(value.lower())
+            meant = COMMANDS.get(value.lower())
             near = f"did you mean {meant}?" if meant in action.choices else _did_you_mean(value, action.choices)
             raise OptionError(f"unknown command {value}; " + (near or f"there are {', '.join(action.choices)}"))
         super()._check_value(action, value)
@@ -93,18 +88,36 @@ class Parser(argparse.ArgumentParser):
         if not flags:
             return f"{self.prog} takes no further values, got {' '.join(words)}; {lists}"
         known = [name for action in self._actions for name in action.option_strings]
-        return join_problems(
-            [f"unknown flag {flag}; {self._as_setting(flag) or _did_you_mean(flag, known) or lists}" for flag in flags]
-        )
+        instead = {flag: self._instead(flag, known) or _did_you_mean(flag, known) or lists for flag in flags}
+        return join_problems([f"unknown flag {flag}; {text}" for flag, text in instead.items()])
 
-    def _as_setting(self, flag: str) -> str:
-        """How to write a flag that is named like a key of the configuration; "" for others."""
+    def _instead(self, flag: str, known: list[str]) -> str:
+        """How to write a flag of another program, or one that is named like a key; "" for others."""
+        name = flag.lstrip("-").replace("-", "_")
+        same = f"--{RUN_KEYS.get(name, name).rpartition('.')[2].replace('_', '-')}"
+        if same in known:
+            return f"write {same}"
         if not any(action.dest == "set" for action in self._actions):
-            return ""
-        from rookery.config.fields import key_named
+            return FLAGS.get(name, "")
+        from rookery.config.fields import key_named, meaning
+        from rookery.config.inputs import may_change, resume_refusal
 
-        key = key_named(flag.lstrip("-").replace("-", "_"))
-        return f"write --set {key}=VALUE" if key else ""
+        key = meaning(name)
+        if self.prog.endswith(" resume") and key is not None and not may_change(key):
+            return resume_refusal(key)
+        if name in FLAGS:
+            return FLAGS[name]
+        if name in ANSWERS:
+            return _in_the_shell(ANSWERS[name])
+        return f"write --set {key_named(name)}=VALUE" if key else ""
+
+
+def _in_the_shell(text: str) -> str:
+    """
+    >>> _in_the_shell("use `monitor.wandb` = true alone")
+    'use --set monitor.wandb=true alone'
+    """
+    return re.sub(r'`([\w.]+)` = ("[^"]*"|\[[^\]]*\]|[\w.]+)', r"--set \1=\2", text)
 
 
 class _Help(argparse._HelpAction):

@@ -16,8 +16,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rookery.config.layers import OLD_NAMES
-from rookery.config.other_names import known_names
 from rookery.config.schema import RunConfig
+from rookery.foreign_names import known_names
 from rookery.learners.registry import specs
 
 CLOSE, CLOSE_IN_SECTION = 0.6, 0.75
@@ -84,6 +84,16 @@ def key_named(name: str) -> str | None:
     if name in OLD_NAMES or name in dict(known_names()):
         return name
     return next((key for key in fields() if name in (key, key.rpartition(".")[2])), None)
+
+
+def meaning(name: str) -> str | None:
+    """The key that a name of a key, of ours or of another library, means; the first, if it means several.
+
+    >>> meaning("n_envs"), meaning("ent_coef"), meaning("clip"), meaning("nothing")
+    ('num_envs', 'ppo.entropy', 'ppo.clip', None)
+    """
+    known = dict(reversed(known_names())) | OLD_NAMES
+    return known.get(name) or next((key for key in fields() if name in (key, key.rpartition(".")[2])), None)
 
 
 def closest_names(wrong: str, names: Iterable[str]) -> list[str]:

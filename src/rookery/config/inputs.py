@@ -22,6 +22,7 @@ from rookery.config.validation import check, names_learning_rate_twice, resolve,
 from rookery.console import say
 from rookery.errors import ConfigError
 from rookery.gate import allow, allow_given, reaches
+from rookery.learners.learner_spec import NET_OPTIONS
 from rookery.learners.registry import option_classes
 
 
@@ -149,8 +150,8 @@ def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str
     wanted = resolve({"world": before.world, **changes})  # alone: the combination is validated below
     different = [key for key in fields() if look_up(changes, key) is not MISSING and _differs(key, before, wanted)]
     for key in different:
-        if not _changeable(key):
-            raise ConfigError(_refusal(key, before.learner))
+        if not may_change(key):
+            raise ConfigError(resume_refusal(key, before.world, before.learner))
     after = resolve(merge(before.model_dump(exclude_unset=True), changes))
     unread = [key for key in different if key.startswith("cluster.") and key != "cluster.kind"]
     if unread and after.cluster.kind == before.cluster.kind == "local":
@@ -160,7 +161,8 @@ def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str
     return after, f"resumed with {', '.join(shown)}" if shown else ""
 
 
-def _changeable(key: str) -> bool:
+def may_change(key: str) -> bool:
+    """Whether a resumed run may have another value of a key."""
     section, _, name = key.rpartition(".")
     if section in option_classes():
         return name in option_classes()[section].adjustable
@@ -184,10 +186,11 @@ def _change_text(key: str, before: RunConfig, after: RunConfig) -> str:
     return f"{key} = {new} ({old} before)"
 
 
-def _refusal(key: str, learner: str) -> str:
-    section = key.rpartition(".")[0]
+def resume_refusal(key: str, world: str = "WORLD", learner: str = "ppo") -> str:
+    """Why a key cannot change, which can, and how a new run begins with the agent."""
+    section, _, name = key.rpartition(".")
     start = f"`{key}` cannot change when a run is resumed; "
-    end = f". `rookery train WORLD --from RUN --set {key}=...` begins a new run with its agent"
+    end = _new_run(key, name, world if ":" not in world else "WORLD", section in option_classes())
     if section in option_classes():
         return f"{start}of {section} these can: {', '.join(sorted(option_classes()[section].adjustable))}{end}"
     sections = ", ".join(f"{name}.*" for name in CHANGEABLE_SECTIONS)
@@ -195,6 +198,15 @@ def _refusal(key: str, learner: str) -> str:
         f"{start}these can: {', '.join(CHANGEABLE)}, {sections} (but not {FIXED}), and options of the learner such as "
         f"{learner if learner in option_classes() else 'ppo'}.learning_rate{end}"
     )
+
+
+def _new_run(key: str, name: str, world: str, of_learner: bool) -> str:
+    if key == "learner" or (of_learner and name in NET_OPTIONS):
+        return f". The weights fit no other: `rookery train {world} --set {key}=...` begins a new run without them"
+    if key == "world":
+        return ". `rookery train OTHER_WORLD --from RUN` begins a new run with its agent"
+    shown = f"{key}.NAME" if key == "world_options" else key
+    return f". `rookery train {world} --from RUN --set {shown}=...` begins a new run with its agent"
 
 
 def converted_to_toml(source: Path) -> str:

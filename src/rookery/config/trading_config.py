@@ -19,11 +19,11 @@ from typing import Any
 
 from rookery.config.fields import closest_names
 from rookery.config.layers import OLD_NAMES, merge, split_names
-from rookery.config.other_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.config.schema import RunConfig
 from rookery.config.table_reader import TableReader, unknown
 from rookery.config.validation import join_problems
 from rookery.errors import ConfigError
+from rookery.foreign_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.learners.registry import specs
 from rookery.worlds import registry
 

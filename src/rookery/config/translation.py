@@ -1,5 +1,5 @@
-"""From the option names of Stable-Baselines3 and CleanRL to rookery's own (see `other_names`), and values that they
-write in another form."""
+"""From the option names of other libraries to rookery's own (see `foreign_names`), and values that they write in
+another form."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rookery.config.code_values import factor_schedule, rate_schedule, recorded
-from rookery.config.other_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.errors import ConfigError
+from rookery.foreign_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.learners.registry import option_classes
 
 
@@ -19,7 +19,9 @@ class Translation:
         """`parts` are all parts, the last one first in importance: some names depend on another key."""
         self._parts = [part for part in parts if isinstance(part, Mapping)]
         self.notes: dict[str, str] = {}  # which name was understood as which key
-        learner = self._look_up("", "learner")
+        names = ("learner", *(name for name, key in RUN_KEYS.items() if key == "learner"))
+        given = (self._look_up("", name) for name in names)
+        learner = learner_name(next((value for value in given if value is not None), None))
         self._learners = [name for name in option_classes() if name == learner] or list(option_classes())
 
     def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,9 +49,11 @@ class Translation:
             found[key] = recorded(key, value)
         elif key == "phases" and isinstance(value, (list, tuple)):
             found[key] = [self._phase(phase) for phase in value]
-        elif key in RUN_KEYS:
-            self.notes[key] = f"`{RUN_KEYS[key]}`"
-            _join(found, {RUN_KEYS[key]: value})
+        elif key in RUN_KEYS or key == "learner":
+            option = RUN_KEYS.get(key, key)
+            if option != key:
+                self.notes[key] = f"`{option}`"
+            _join(found, {option: learner_name(value) if option == "learner" else value})
         elif key in ANSWERS:
             raise ConfigError(f"`{key}`: {ANSWERS[key]}")
         elif self._is_option(key, value):
@@ -182,6 +186,12 @@ def _join(found: dict[str, Any], changes: Mapping[str, Any], shown: str = "") ->
             raise ConfigError(f"two names of `{shown}{key}` differ: {value!r} and {there!r}; give one of them")
         else:
             found[key] = value
+
+
+def learner_name(value: Any) -> Any:
+    """A learner's name from its class, or in other letters: "PPO"."""
+    name = value.__name__ if isinstance(value, type) else value
+    return name.lower() if isinstance(name, str) and name.lower() in (*option_classes(), "auto") else value
 
 
 def is_number(value: Any) -> bool:

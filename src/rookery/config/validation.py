@@ -21,6 +21,7 @@ from rookery.config.schema import RunConfig
 from rookery.config.sections import Phase
 from rookery.console import printable
 from rookery.errors import ConfigError, OptionError
+from rookery.foreign_names import ANSWERS, VALUES, answer
 from rookery.learners.registry import option_classes
 
 LONGEST_VALUE = 60
@@ -207,7 +208,8 @@ def _bad_value(place: KeyPath) -> str:
         valid = fields.valid_values(place.field)
         if isinstance(place.value, float) and not math.isfinite(place.value):
             valid = valid.replace("a number", "a finite number")
-        return f"`{place.name}` should be {valid}, got {shown}"
+        meant = answer(str(place.value), VALUES.get(place.name, {}))
+        return f"`{place.name}` should be {valid}, got {shown}" + (f"; {meant}" if meant else "")
     kind = "table" if place.nested else "section"
     keys = ", ".join(place.model.model_fields) if place.model else ""
     return f"`{place.name}` should be a {kind} with the keys {keys}, got {shown}"
@@ -232,6 +234,8 @@ def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
         beginning, there = "", f"at {f'`{section}`' if section else 'the top level'}"
     if near:
         return f"{beginning}unknown key `{key}`; did you mean {fields.join_or([f'`{name}`' for name in near])}?"
+    if text := answer(leaf, ANSWERS):
+        return f"{beginning}unknown key `{key}`; {text}"
     return f"{beginning}unknown key `{key}`; the keys {there} are {', '.join(keys)}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
@@ -33,6 +33,7 @@ from rookery.engine.settings import Settings, masked_rows, plain_int, positive_i
 from rookery.engine.snapshot import load_columns, load_options, save_columns, save_options
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import CallPending, CustomSpaceError, NoCallPending, OptionError, StateError, UsageError
+from rookery.foreign_names import missing
 
 INHERITED = UsageError("the engine belongs to another process")
 
@@ -101,6 +102,11 @@ class Engine(SegmentStepping):
         )
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # which knows all names that there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing(f"a {type(self).__name__}", name, dir(type(self))))
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

@@ -20,6 +20,7 @@ from rookery.engine.env_factory import EnvFactory, kernel_of, resolve_given, wit
 from rookery.engine.machine import usable_cores
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
 from rookery.errors import OptionError, RookeryError, StepTimeout, WorldError
+from rookery.foreign_names import MAKE_VEC, explains_keywords
 from rookery.gate import allow_given
 from rookery.once import once
 
@@ -35,6 +36,7 @@ BACKENDS = {
 }
 
 
+@explains_keywords(MAKE_VEC, "options of the env are given as env_kwargs={...}")
 def make_vec(
     world: Any,
     num_envs: int | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.errors import BadValue, SpaceError, UsageError
+from rookery.foreign_names import missing
 from rookery.learners.action_spaces import action_tree, flat_mask, mask_of, row_of
 from rookery.learners.encoders import CustomEncoder
 from rookery.learners.frozen_policy import forward_pass
@@ -46,6 +47,11 @@ class Agent:
         self._choices, self._tree = choices_in(action_space), action_tree(action_space)
         self._generator = torch.Generator(device).manual_seed(0)
         self._memory: Tensor | None = None
+
+    if not TYPE_CHECKING:  # which knows all names that there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing("an Agent", name, dir(type(self))))
 
     def __repr__(self) -> str:
         """The learner, the world, what it reads and returns, and for how many steps it was trained."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rookery.errors import CheckpointError
+from rookery.errors import CheckpointError, UsageError
+from rookery.foreign_names import PYTHON
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.agent import Agent
 from rookery.learners.flat_adam import FlatAdam
@@ -77,6 +78,12 @@ class Learner:
     updates: int = 0  # made so far
     processes: int = 1  # that train together, each with as many envs as this one
     rank: int = 0  # of this process among them
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse `PPO("MlpPolicy", env)` of Stable-Baselines3."""
+        if (args and isinstance(args[0], (str, type))) or "policy" in kwargs or "env" in kwargs:
+            raise UsageError(f"rookery.{cls.__name__} is the algorithm alone; {PYTHON['learn']}")
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -254,8 +261,10 @@ class Learner:
             **self.execution.state(replay),
         }
 
-    def load(self, state: Tree) -> None:
+    def load(self, state: Tree = None) -> None:
         """Continue from `state()`."""
+        if not isinstance(self, Learner):  # as a function of the class, which is Stable-Baselines3's `PPO.load(path)`
+            raise UsageError(PYTHON["load"])
         state = self.execution.accept(state)
         load_module(self.policy, state["policy"])
         if self.scale is not None:

@@ -23,6 +23,12 @@ Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=
 UpdatesEach = Literal["step", "round"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
 
+# Options that decide which arrays the networks have: weights fit the same ones only.
+WIDTHS = ("hidden", "critic_hidden")
+NET_OPTIONS = (
+    *WIDTHS, "activation", "network", "network_options", "recurrent", "dueling", "num_critics",
+    "normalise_observations",
+)  # fmt: skip
 ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma", "max_grad_norm", "threads"})
 REPLAY_ADJUSTABLE = ALWAYS_ADJUSTABLE | {"batch_size", "updates_per_step", "updates_each", "tau"}
 

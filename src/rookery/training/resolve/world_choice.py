@@ -20,6 +20,7 @@ from rookery.engine.autotune import probe
 from rookery.engine.env_factory import EnvFactory, RegisteredEnv, kernel_of, resolve, with_wrappers
 from rookery.engine.wrapping import ImageSize
 from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.foreign_names import WORLDS
 from rookery.kernel.two_players import EITHER, TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
@@ -107,7 +108,7 @@ def find(
         return _known(known, kwargs, learner)
     if world.endswith(".py") or ".py:" in world:
         return _in_file(world, kwargs)
-    if ":" not in world and world not in gym.registry:
+    if ":" not in world and (world not in gym.registry or _is_removed(world)):
         successor = _successor(world)
         if successor is None:
             raise WorldError(_unknown(world))
@@ -117,6 +118,11 @@ def find(
     if version is not None:
         return _compiled(version, kwargs)
     return _plain(world, kwargs)
+
+
+def _is_removed(world: str) -> bool:
+    """Whether Gymnasium registers an id only to say that its env is gone, as for versions that need mujoco-py."""
+    return getattr(gym.registry[world].entry_point, "__name__", "").startswith("_raise")
 
 
 def _successor(world: str) -> str | None:
@@ -374,7 +380,10 @@ def _compiled(spec: WorldSpec, kwargs: dict[str, Any]) -> World:
 def _unknown(world: str) -> str:
     if os.path.isdir(world):
         return f"{world!r} is a folder: name a config file, or a class in a file, such as my_file.py:MyEnv"
+    foreign = next((text for start, text in WORLDS.items() if world.lower().startswith(start)), None)
     near = _near(world)
+    if foreign and not near:
+        return f"{world!r} is not a world that is known here: {foreign}"
     if near:
         return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"
     return (

@@ -17,6 +17,7 @@ import numpy as np
 from rookery.config import RunConfig
 from rookery.console import say
 from rookery.errors import OptionError
+from rookery.foreign_names import missing
 from rookery.gate import allow_given
 from rookery.user_code import find_in_file
 
@@ -218,6 +219,11 @@ class Result(Mapping[str, Any]):
     num_envs: int
     reason: str  # "finished", "goal reached", "interrupted"
     exit_code: int = 0
+
+    if not TYPE_CHECKING:  # which knows all names that there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing("a Result", name, dir(type(self))))
 
     def __getitem__(self, name: str) -> Any:
         if name not in list(self):

@@ -13,7 +13,7 @@ from rookery.config import Opponent, RunConfig
 from rookery.console import printable, say
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from rookery.learners.learner import Learner, Tree
-from rookery.learners.learner_spec import Options
+from rookery.learners.learner_spec import NET_OPTIONS, WIDTHS, Options
 from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import option_classes
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
@@ -29,12 +29,6 @@ from rookery.training.storage.shipped_agents import shipped_tree, shipped_world
 
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".zip", ".ckpt", ".bin", ".h5")
 MANIFEST = "manifest.json"
-# Options of learners that decide which arrays the networks have.
-WIDTHS = ("hidden", "critic_hidden")
-NET_OPTIONS = (
-    *WIDTHS, "activation", "network", "network_options", "recurrent", "dueling", "num_critics",
-    "normalise_observations",
-)  # fmt: skip
 TAKEN_OVER = (*NET_OPTIONS, "normalise_rewards")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import FileError, RunError
 from rookery.files import open_plain, read_plain, replace_file
+from rookery.foreign_names import FILES
 from rookery.training.storage.registry_folder import find_version, outputs_folder
 from rookery.training.storage.run_lock import Lock
 
@@ -129,6 +130,8 @@ class RunDir:
         for path in (Path(base) / run, Path(run)):
             if _is_run(path):
                 return cls(path)
+        if (text := FILES.get(Path(run).suffix.lower())) is not None:
+            raise RunError(f"{str(run)!r} is not a run: {text.format(file=run)}")
         raise RunError(
             f"there is no run {str(run)!r} in {printable(base)}{_near(str(run), [found.name for found in runs])}"
         )
