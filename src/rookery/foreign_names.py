@@ -386,7 +386,7 @@ PYTHON = _by_name(
         ),
         "an agent has no env: it acts on the observations of any that has its spaces": "get_env set_env env",
         'rookery.record(agent_or_run, "video.mp4") records one': "VecVideoRecorder RecordVideo record_video",
-        "rookery.search(env, n_trials=50) searches for settings": "tune optimize hyperparameter_search",
+        "rookery.search(env, n_trials=50) searches for settings": "optimize hyperparameter_search",
         _NETS_FOLLOW: "MlpPolicy CnnPolicy MultiInputPolicy ActorCriticPolicy",
         'derive your encoder from torch.nn.Module, with an attribute `features_dim`: ppo={"network": MyEncoder}': (
             "NatureCNN BaseFeaturesExtractor CombinedExtractor FlattenExtractor"

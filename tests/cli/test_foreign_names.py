@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from rookery import foreign_names
 from rookery.cli.main import build_parser, main
 from rookery.config import user_config
-from rookery.errors import OptionError
+from rookery.config.fields import fields
+from rookery.errors import OptionError, RookeryError
 
 
 @pytest.mark.parametrize(
@@ -37,22 +41,166 @@ def test_what_is_no_number_of_steps_is_refused(text):
         user_config("CartPole-v1", [f"steps={text}"])
 
 
+# What people who know another library write, where it comes from, and what the answer says to write instead. Texts that
+# begin with "rookery" are typed in the shell, all others in Python, where `agent`, `result`, `envs` and `env` exist.
+MISTAKES = [
+    ("SB3", 'rookery.PPO("MlpPolicy", env)', "rookery.train(env, learner="),
+    ("SB3", 'rookery.PPO(policy="MlpPolicy", env=env, verbose=1)', "rookery.train(env, learner="),
+    ("SB3", 'rookery.SAC.load("model")', "rookery.load(run_or_folder)"),
+    ("SB3", "agent.learn(total_timesteps=1_000)", "rookery.train(env, learner="),
+    ("SB3", "agent.set_env(env)", "an agent has no env"),
+    ("SB3", "result.predict([0.0])", "result.agent.predict(observation)"),
+    ("SB3", 'result.save("model")', "result.agent.save("),
+    ("SB3", "from rookery import VecNormalize", "normalise_observations=True"),
+    ("SB3", "from rookery import EvalCallback, CheckpointCallback", "part of every run"),
+    ("SB3", "rookery.DummyVecEnv([lambda: env])", "rookery.make_vec(env, 8)"),
+    ("SB3", "rookery.SubProcVecEnv", "rookery.make_vec(env, 8)"),
+    ("SB3", 'rookery.make_vec_env("CartPole-v1", n_envs=4)', "rookery.make_vec(env, 8)"),
+    ("SB3", "rookery.evaluate_policy(agent, env)", "rookery.evaluate(agent_or_run"),
+    ("SB3", "rookery.A2C", "rookery has PPO, SAC, DQN and TD3"),
+    ("SB3", 'rookery.load("model.zip")', "rookery import-sb3 model.zip"),
+    ("SB3", 'rookery.train("MlpPolicy", steps=64)', "networks follow from the spaces"),
+    ("SB3", 'rookery.train("CartPole-v1", policy="MlpPolicy")', "`ppo.hidden`"),
+    ("SB3", 'rookery.train("CartPole-v1", callback=None or 3)', "`callbacks`"),
+    ("SB3", 'rookery.train("CartPole-v1", tensorboard_log="logs")', "`monitor.tensorboard` = true"),
+    ("SB3", 'rookery.train("CartPole-v1", learner="DDPG")', '"td3"'),
+    ("SB3", 'rookery.train("CartPole-v1", use_sde=True)', "omit it"),
+    ("SB3", 'rookery.train("CartPole-v1", policy_kwargs={"optimizer_class": 1})', "the optimizer is Adam"),
+    ("SB3", "envs.env_method('reset')", "envs.call(name"),
+    ("RL Zoo", "rookery train --algo ppo --env CartPole-v1", "the world comes first"),
+    ("RL Zoo", "rookery train CartPole-v1 -n 1000", "--steps"),
+    ("RL Zoo", "rookery train CartPole-v1 --eval-freqs 100", "--eval-freq-steps"),
+    ("RL Zoo", "rookery train CartPole-v1 --tensorboard-log logs", "--set monitor.tensorboard=true"),
+    ("RL Zoo", "rookery train CartPole-v1 --hyperparams n_steps:8", "--set KEY=VALUE"),
+    ("RL Zoo", "rookery enjoy --algo ppo", "did you mean watch"),
+    ("RL Zoo", "rookery train CartPole-v1 --optimize", "rookery search"),
+    ("CleanRL", "rookery train --env-id CartPole-v1", "the world comes first"),
+    ("CleanRL", "rookery train CartPole-v1 --ent-coef 0.01", "--set ent_coef=VALUE"),
+    ("CleanRL", "rookery train CartPole-v1 --n-steps 64", "--set n_steps=VALUE"),
+    ("CleanRL", "rookery train CartPole-v1 --clip 0.1", "--set ppo.clip=VALUE"),
+    ("CleanRL", "rookery train CartPole-v1 --cuda", '--set device="cuda"'),
+    ("CleanRL", "rookery train CartPole-v1 --capture-video", "write --video"),
+    ("CleanRL", "rookery train CartPole-v1 --torch-deterministic", "omit it"),
+    ("CleanRL", "rookery train CartPole-v1 --wandb-project-name x", "--set monitor.wandb=true"),
+    ("CleanRL", "rookery train CartPole-v1 --clip-vloss", "`ppo.clip_values`"),
+    ("CleanRL", "rookery train CartPole-v1 --learner c51", '"dqn"'),
+    ("RLlib", 'rookery.train("CartPole-v1", train_batch_size=4_000)', "`ppo.rollout_length`"),
+    ("RLlib", 'rookery.train("CartPole-v1", num_rollout_workers=4)', "`num_envs`"),
+    ("RLlib", 'rookery.train("CartPole-v1", config={"lr": 1e-3})', "give its keys themselves"),
+    ("RLlib", 'rookery.train("CartPole-v1", framework="torch")', "omit it"),
+    ("RLlib", 'rookery.train("CartPole-v1", model={"fcnet_hiddens": [8]})', "`ppo.hidden`"),
+    ("RLlib", 'rookery.train("CartPole-v1", entropy_coef_schedule=3)', "did you mean"),
+    ("RLlib", "agent.compute_single_action([0.0])", "agent.act(observation"),
+    ("RLlib", "rookery.PPOConfig()", "rookery.train(env"),
+    ("RLlib", "rookery train CartPole-v1 --algo IMPALA", '"ppo"'),
+    ("Sample Factory", "rookery train CartPole-v1 --algo APPO", '"ppo"'),
+    ("Sample Factory", "rookery train CartPole-v1 --train_for_env_steps 1000", "--steps"),
+    ("Sample Factory", "rookery train CartPole-v1 --num_workers 4", "`num_envs`"),
+    ("Sample Factory", "rookery train CartPole-v1 --normalize_input True", "--set normalize_input=VALUE"),
+    ("Sample Factory", "rookery train CartPole-v1 --use_rnn True", "--set ppo.recurrent=256"),
+    ("Sample Factory", "rookery train CartPole-v1 --num_envs 4", "write --num-envs"),
+    ("Sample Factory", "rookery.run_rl()", "rookery.train(env"),
+    ("Gymnasium", 'rookery.make("CartPole-v1")', "import gymnasium as gym"),
+    ("Gymnasium", "envs.seed(3)", "envs.reset(seed=1)"),
+    ("Gymnasium", 'rookery.make_vec("CartPole-v1", 2, vectorization_mode="async")', 'backend="process"'),
+    ("Gymnasium", 'rookery.make_vec("CartPole-v1", 2, render_mode="human")', "env_kwargs"),
+    ("Gymnasium", 'rookery.make_vec("CartPole-v1", num_env=2)', "num_envs"),
+    ("Gymnasium", 'rookery.make_vec("Cartpole-v1", 2)', "CartPole-v1"),
+    ("Gymnasium", 'rookery.make_vec("CartPole-v1", 2, seed=3)', "envs.reset(seed=1)"),
+    ("Gymnasium", 'rookery.train("Cartpole-v1", steps=64)', "did you mean CartPole-v1"),
+    ("Gymnasium", 'rookery.train("ALE/Pong-v5", steps=64)', "ale-py"),
+    ("Gymnasium", 'rookery.train("BreakoutNoFrameskip-v4", steps=64)', "ale-py"),
+    ("Gymnasium", "rookery train CartPole-v1 --render-mode human", "rookery watch"),
+    ("Gymnasium", 'rookery.train("CartPole-v1", render_mode="human")', "rookery watch"),
+    ("typing", 'rookery.train("CartPole-v1", total_timestep=64)', "`steps`"),
+    ("typing", 'rookery.train("CartPole-v1", device="gpu")', '"cuda"'),
+    ("typing", 'rookery.train("CartPole-v1", backend="subproc")', '"process"'),
+    ("typing", "rookery.trian", "did you mean 'train'"),
+    ("typing", "agent.acts", "did you mean 'act'"),
+    ("typing", "rookery list", "did you mean runs"),
+    ("typing", "rookery sweep", "did you mean search"),
+    ("typing", "rookery evaluate a", "did you mean eval"),
+    ("typing", "rookery train CartPole-v1 --gamma 0.9", "gamma=VALUE"),
+]
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What the Python texts use."""
+    import gymnasium as gym
+
+    import rookery
+    from rookery.learners.registry import make_learner, option_classes
+
+    box, choice = gym.spaces.Box(-1, 1, (4,)), gym.spaces.Discrete(2)
+    agent = make_learner("ppo", box, choice, option_classes()["ppo"](), 2).agent
+    fields = dict.fromkeys(rookery.Result.__dataclass_fields__)
+    with closing(rookery.make_vec("CartPole-v1", 2, backend="serial")) as envs:
+        yield {
+            "rookery": rookery, "env": gym.make("CartPole-v1"), "agent": agent, "envs": envs,
+            "result": rookery.Result(**{**fields, "agent": agent}),
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("library", "text", "wanted"), MISTAKES)
+def test_mistakes_and_foreign_names_are_answered_with_what_to_write(library, text, wanted, names, capsys):
+    """In one sentence, and before anything is trained."""
+    if text.startswith("rookery "):
+        assert main(text.split()[1:]) == 2
+        said = capsys.readouterr().err
+    else:
+        with pytest.raises((RookeryError, AttributeError, ImportError)) as raised:
+            exec(text, dict(names))
+        said = str(raised.value)
+    assert wanted in said
+    assert len(said) < 700 and said.strip().count("\n") == 0
+
+
 @pytest.mark.parametrize(
-    ("words", "answer"),
+    ("keywords", "key", "value"),
     [
-        ("train CartPole-v1 --gamma 0.9", "gamma=VALUE"),
-        ("train CartPole-v1 --ent-coef 0.01", "--set ent_coef=VALUE"),
-        ("train CartPole-v1 --n-steps 64", "--set n_steps=VALUE"),
-        ("train CartPole-v1 --clip 0.1", "--set ppo.clip=VALUE"),
-        ("list", "did you mean runs"),
-        ("sweep", "did you mean search"),
-        ("enjoy", "did you mean watch"),
-        ("evaluate a", "did you mean eval"),
+        ({"algo": "PPO"}, "learner", "ppo"),
+        ({"learner": "SAC"}, "learner", "sac"),
+        ({"lr": 0.01}, "ppo.learning_rate", 0.01),
+        ({"normalize_observations": True}, "ppo.normalise_observations", True),
+        ({"normalise_observations": True}, "ppo.normalise_observations", True),
+        ({"n_steps": 32, "learner": "ppo"}, "ppo.rollout_length", 32),
+        ({"gae_lambda": 0.9}, "ppo.gae_lambda", 0.9),
+        ({"entropy_coeff": 0.01}, "ppo.entropy", 0.01),
+        ({"num_sgd_iter": 3}, "ppo.epochs", 3),
+        ({"exploration_loss_coeff": 0.02}, "ppo.entropy", 0.02),
+        ({"train_for_env_steps": 100}, "steps", 100),
+        ({"env_config": {"a": 1}}, "world_options", {"a": 1}),
+        ({"fcnet_hiddens": [8]}, "ppo.hidden", [8]),
+        ({"clip_param": 0.3}, "ppo.clip", 0.3),
+        ({"with_wandb": True}, "monitor.wandb", True),
     ],
 )
-def test_other_names_are_answered_with_what_to_write(words, answer, capsys):
-    assert main(words.split()) == 2
-    assert answer in capsys.readouterr().err
+def test_names_with_an_equal_are_taken(keywords, key, value):
+    config = user_config("CartPole-v1", **keywords)
+    for name in key.split("."):
+        config = getattr(config, name)
+    assert config == value
+
+
+def test_a_learner_may_be_given_as_its_class():
+    import rookery
+
+    assert user_config("Pendulum-v1", learner=rookery.SAC).learner == "sac"
+
+
+def test_versions_that_gymnasium_removed_mean_the_newest():
+    from rookery.training.resolve.world_choice import find
+
+    assert find("HalfCheetah-v2", False).source == "HalfCheetah-v5"
+
+
+def test_no_word_that_rookery_has_is_in_the_table():
+    """It would never be reached, or hide what exists."""
+    import rookery
+
+    assert not {*rookery.__all__} & {*foreign_names.PYTHON} - {"load", "evaluate"}
+    assert not {key for key in fields() if "." not in key} & {*foreign_names.ANSWERS, *foreign_names.RUN_KEYS}
 
 
 def test_a_setting_that_is_suggested_works():
@@ -67,10 +215,25 @@ def test_latest_is_suggested_too(tmp_path, capsys):
     assert "did you mean latest" in capsys.readouterr().err
 
 
-def test_a_run_that_cannot_change_names_the_way_to_a_new_one():
-    from rookery.config.inputs import _refusal
-
-    assert "--from RUN --set num_envs=" in _refusal("num_envs", "ppo")
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        ("--num-envs 16", "`rookery train WORLD --from RUN --set num_envs=...` begins a new run with its agent"),
+        ("--n-envs 16", "--from RUN --set num_envs=..."),
+        ("--seed 3", "--from RUN --set seed=..."),
+        ("--device cuda", "--from RUN --set device=..."),
+        ("--rollout-length 8", "--from RUN --set ppo.rollout_length=..."),
+        ("--n-steps 8", "--from RUN --set ppo.rollout_length=..."),
+        ("--world Acrobot-v1", "`rookery train OTHER_WORLD --from RUN`"),
+        ("--world-options x", "--from RUN --set world_options.NAME=..."),
+        ("--learner sac", "`rookery train WORLD --set learner=...` begins a new run without them"),
+        ("--hidden 8", "`rookery train WORLD --set ppo.hidden=...` begins a new run without them"),
+    ],
+)
+def test_a_run_that_cannot_change_names_the_way_to_a_new_one(words, way):
+    with pytest.raises(OptionError, match="cannot change when a run is resumed") as raised:
+        build_parser("resume").parse_args(["resume", "latest", *words.split()])
+    assert way in str(raised.value)
 
 
 def test_unknown_flags_of_commands_without_settings_stay_plain():

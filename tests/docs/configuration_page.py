@@ -15,9 +15,9 @@ from pydantic.fields import FieldInfo
 
 from rookery.config.fields import default_of, fields, valid_values
 from rookery.config.layers import OLD_NAMES
-from rookery.foreign_names import ANSWERS, known_names
 from rookery.config.schema import RunConfig
 from rookery.config.sections import Opponent, Phase, Shaping, Until, Variant
+from rookery.foreign_names import ANSWERS, known_names
 from rookery.learners.registry import specs
 
 HEAD = """\

@@ -261,9 +261,9 @@ class Learner:
             **self.execution.state(replay),
         }
 
-    def load(self, state: Tree = None) -> None:
+    def load(self, state: Tree | None = None) -> None:
         """Continue from `state()`."""
-        if not isinstance(self, Learner):  # as a function of the class, which is Stable-Baselines3's `PPO.load(path)`
+        if state is None:  # Stable-Baselines3's `PPO.load(path)`
             raise UsageError(PYTHON["load"])
         state = self.execution.accept(state)
         load_module(self.policy, state["policy"])
