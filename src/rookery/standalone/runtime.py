@@ -31,6 +31,7 @@ class NumPyAgent:
             arrays = unpack(WEIGHTS, description["arrays"])
         self.about: dict[str, Any] = description["about"]
         self._leaves, self._arrays = description["leaves"], arrays
+        self._own: list[dict[str, Any]] = description.get("own", [])  # the steps of a network of the user's own
         self._activate = ACTIVATIONS[description["activation"]]
         self._layers = [(arrays[f"{k}.weight"].T, arrays[f"{k}.bias"]) for k in range(description["layers"])]
         self._head = HEADS[description["head"]["kind"]](description["head"], arrays)
@@ -94,7 +95,19 @@ class NumPyAgent:
             vectors = [np.clip((np.concatenate(vectors, 1) - known["shift"]) * known["scale"], -CLIP, CLIP)]
         return np.concatenate(vectors + choices, 1)
 
+    def _encode(self, features: np.ndarray) -> np.ndarray:
+        """Through the steps of a network of the user's own; each names the earlier values that it takes."""
+        values = [features]
+        for k, step in enumerate(self._own):
+            given, start = [values[place] for place in step["of"]], f"own.{k}."
+            parts = {name[len(start) :]: part for name, part in self._arrays.items() if name.startswith(start)}
+            values.append(STEPS[step["op"]](*given, **parts))
+        return values[-1]
+
     def _outputs(self, features: np.ndarray) -> np.ndarray:
+        features = self._encode(features)
+        if not self._layers:  # the network is a whole actor
+            return features
         if "core.weight_ih" in self._arrays:
             features = self._memory = self._remember(features)
         *hidden, (weight, bias) = self._layers
@@ -218,6 +231,11 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
     return 0.5 + 0.5 * np.tanh(0.5 * values)  # which never overflows
 
 
+def layer_norm(values: np.ndarray, weight: np.ndarray, bias: Any = 0.0) -> np.ndarray:
+    mean, variance = values.mean(1, keepdims=True), values.var(1, keepdims=True)
+    return (values - mean) / np.sqrt(variance + np.float32(1e-5)) * weight + bias
+
+
 def unpack(text: str, shapes: dict[str, list[int]]) -> dict[str, np.ndarray]:
     """Arrays from text: 32-bit floats in base 85, one array after the other."""
     numbers, arrays, start = np.frombuffer(base64.b85decode("".join(text.split())), "<f4"), {}, 0
@@ -236,6 +254,16 @@ ACTIVATIONS: dict[str, Any] = {
     "elu": lambda values: np.where(values > 0, values, np.expm1(np.minimum(values, 0))),
     "gelu": lambda values: 0.5 * values * (1 + erf(values * math.sqrt(0.5)).astype(np.float32)),
     "silu": lambda values: values * sigmoid(values),
+}
+STEPS: dict[str, Any] = {
+    **ACTIVATIONS,
+    "linear": lambda values, weight, bias=0.0: values @ weight.T + bias,
+    "layer_norm": layer_norm,
+    "sigmoid": sigmoid,
+    "leaky_relu": lambda values: np.where(values > 0, values, np.float32(0.01) * values),
+    "add": lambda one, other: one + other,
+    "multiply": lambda one, other: one * other,
+    "same": lambda values: values,
 }
 HEADS: dict[str, Any] = {
     "choices": DiscreteActions,

@@ -167,10 +167,6 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         raise OptionError(
             f"agents of {spec.title} cannot be written as a file for NumPy alone: its spec names no actor"
         )
-    if saved["options"].get("network"):
-        raise OptionError(
-            "an agent with a network of your own cannot be written for NumPy alone: --onnx writes it for onnxruntime"
-        )
     if saved["action_space"]["kind"] in ("Dict", "Tuple"):
         raise OptionError(
             f"an agent with {saved['action_space']['kind']} actions cannot be written as a file for NumPy alone: "
@@ -180,10 +176,11 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         raise OptionError(
             "an agent that sees images cannot be written as a file for NumPy alone: --onnx writes one for onnxruntime"
         )
-    layers = _layers(spec.actor, policy)
+    steps, own, whole = _own_network(saved)
+    layers = [] if whole else _layers(spec.actor, policy)
     arrays = {f"{k}.{name}": part for k, layer in enumerate(layers) for name, part in layer.items()}
     arrays |= _normaliser(policy)
-    arrays |= {name: policy[name] for name in policy if name.startswith("core.")}
+    arrays |= {name: policy[name] for name in policy if name.startswith("core.")} | own
     if "head.log_std" in policy:
         arrays["log_std"] = policy["head.log_std"]
     if table is not None:
@@ -193,9 +190,18 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         "leaves": _leaves(saved["observation_space"], ()),
         "activation": saved["options"]["activation"],
         "layers": len(layers),
+        **({"own": steps} if steps else {}),
         "head": _head(saved, spec.actor),
     }
     return description, {name: np.asarray(part, np.float32) for name, part in arrays.items()}
+
+
+def _own_network(saved: dict[str, Any]) -> tuple[list[dict[str, Any]], Arrays, bool]:
+    if not saved["options"].get("network"):
+        return [], {}, False
+    from rookery.standalone.own_network import steps_of_network  # it imports torch
+
+    return steps_of_network(saved)
 
 
 def _layers(actor: ActorLayout, policy: Arrays) -> list[Arrays]:

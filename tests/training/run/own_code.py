@@ -36,6 +36,40 @@ class Both(nn.Module):
         return self.value(torch.cat(list(observations.values()), 1)).squeeze(-1)
 
 
+class Residual(nn.Module):
+    """Layers, functions and a sum, written in the three ways that people write them."""
+
+    def __init__(self, observation_space: spaces.Box, features_dim: int = 12) -> None:
+        super().__init__()
+        self.features_dim = features_dim
+        self.first, self.second = (
+            nn.Linear(observation_space.shape[0], features_dim),
+            nn.Linear(features_dim, features_dim),
+        )
+        self.norm = nn.LayerNorm(features_dim)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        hidden = torch.relu(self.first(observations))
+        return self.norm(hidden + self.second(hidden).tanh())
+
+
+class Two(nn.Module):
+    """An actor and a critic over one vector."""
+
+    def __init__(self, observation_space: spaces.Box, action_space: spaces.Discrete) -> None:
+        super().__init__()
+        width = observation_space.shape[0]
+        self.actor = nn.Sequential(nn.Linear(width, 8), nn.SiLU(), nn.Linear(8, int(action_space.n)))
+        self.critic = nn.Linear(width, 1)
+
+
+class Unwritable(Features):
+    """Does what no standalone file can."""
+
+    def forward(self, observations: Tensor) -> Tensor:
+        return self.layers(observations).softmax(1)
+
+
 class Narrow(Features):
     """Says that it is wider than it is."""
 

@@ -74,10 +74,36 @@ def test_a_whole_actor_and_critic(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_is_exported(tmp_path: Path) -> None:
-    result = train(tmp_path, "ppo", section={"network": own_code.Features})
+    result = train(tmp_path, "ppo", section={"network": own_code.Unwritable})
     assert export_onnx(result.path, trust=True).is_file()
-    with pytest.raises(OptionError, match="network of your own cannot be written for NumPy alone"):
+    with pytest.raises(OptionError, match="network has `softmax`, which cannot be written for NumPy alone: --onnx"):
         export_standalone(result.path)
+
+
+@pytest.mark.parametrize(
+    ("learner", "network", "options"),
+    [
+        ("ppo", own_code.Features, {"normalise_observations": True}),
+        ("ppo", own_code.Residual, {"recurrent": 5}),
+        ("ppo", own_code.Two, {"normalise_observations": True}),
+        ("sac", own_code.Residual, {"activation": "tanh"}),
+        ("dqn", own_code.Features, {}),
+    ],
+)
+def test_networks_of_layers_are_written_for_numpy_alone(
+    tmp_path: Path, learner: str, network: Any, options: dict[str, Any]
+) -> None:
+    """The export compares the file's actions with the agent's; here they are in this process."""
+    agent = train(tmp_path, learner, section={"network": network, **options}).agent
+    alone = rookery.standalone.from_agent(agent)
+    seen = np.random.default_rng(3).normal(size=(32, *agent.observation_space.shape)).astype(np.float32)
+    np.testing.assert_allclose(alone.act(seen), agent.act(seen, deterministic=True), rtol=1e-4, atol=1e-5)
+
+
+def test_a_file_is_written_with_the_network(tmp_path: Path) -> None:
+    result = train(tmp_path, "ppo", section={"network": own_code.Residual, "normalise_observations": True})
+    text = export_standalone(result.path).read_text()
+    assert "layer_norm" in text and "import torch" not in text
 
 
 def test_it_is_not_loaded_without_consent(tmp_path: Path) -> None:
