@@ -6,12 +6,23 @@ import os
 import signal
 
 import pytest
+import torch
 
 from rookery.config import build_config
-from rookery.studies.trials.part_training import FINISHED, INTERRUPTED, batches, train_part, train_together
+from rookery.studies.trials.part_training import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    PartOutcome,
+    batches,
+    train_part,
+    train_together,
+)
 from rookery.studies.trials.plans import part_of
+from rookery.studies.workers.trial_claims import wall_seconds
 from rookery.training.population.train_population import run_population
 from rookery.training.run.callbacks import Callback
+from rookery.training.storage.run_dir import RunDir
 
 QUIET = {"verbose": False, "plot": False, "tensorboard": False, "episodes": False, "system": False}
 
@@ -68,3 +79,48 @@ def test_a_group_that_is_interrupted_goes_on_as_a_group(trial):
     finished = train_together(parts, lambda part: None)
     assert {(one.state, one.steps) for one in finished.values()} == {(FINISHED, 512)}
     assert not list(stopped["trial-00000-seed-0"].run.path.parent.glob("*-2")), "no second folder"
+
+
+def test_a_group_that_is_too_large_is_halved(trial, tmp_path, monkeypatch):
+    """Until its memory is enough; no part fails, and their results are those of the whole group."""
+    sizes = []
+
+    def limited(plans):
+        sizes.append(len(plans))
+        if len(plans) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return run_population(plans)
+
+    monkeypatch.setattr("rookery.studies.trials.part_training.run_population", limited)
+    outcomes = train_together(parts_of(trial, tmp_path)[:4], lambda part: None)
+    assert sizes == [4, 2, 2] and {one.state for one in outcomes.values()} == {FINISHED}
+
+
+@pytest.mark.parametrize("again", [FINISHED, FAILED])
+def test_a_part_that_fails_in_a_group_is_tried_again_alone(trial, monkeypatch, again):
+    """Once: what it is then, it stays."""
+    parts = [part_of(trial, f"seed-{seed}", seed=seed) for seed in (0, 1, 2)]
+    alone = []
+
+    def failing(plans):
+        return [run_population(plans[:2])[0], ValueError("a bad bar"), *run_population(plans[2:])]
+
+    def tried(part, watcher=None):
+        alone.append(part.run_name)
+        return PartOutcome(again, RunDir(trial.runs_dir), reason="a bad bar")
+
+    monkeypatch.setattr("rookery.studies.trials.part_training.run_population", failing)
+    monkeypatch.setattr("rookery.studies.trials.part_training.train_part", tried)
+    outcomes = train_together(parts, lambda part: None)
+    assert alone == [parts[1].run_name]
+    assert [outcomes[part.run_name].state for part in parts] == [FINISHED, again, FINISHED]
+
+
+def test_parts_side_by_side_take_their_time_together(trial):
+    """The time of a trial is what a clock on the wall shows."""
+    parts = [part_of(trial, f"seed-{seed}", seed=seed) for seed in (0, 1)]
+    outcomes = train_together(parts, lambda part: None)
+    facts = {part.name: outcomes[part.run_name].facts(1.0, RunDir(trial.runs_dir).path) for part in parts}
+    assert wall_seconds(facts) == max(part["seconds"] for part in facts.values())
+    alone = {name: {**part, "beside": ""} for name, part in facts.items()}
+    assert wall_seconds(alone) == sum(part["seconds"] for part in facts.values())

@@ -286,3 +286,21 @@ def test_trials_side_by_side_are_runs_of_their_own(tmp_path, stop):
         run = RunDir(tmp_path / "x" / trial.parts["seed-0"]["run"])
         assert run.read_config()["ppo"]["learning_rate"] == trial.settings["ppo.learning_rate"]
         assert run.read_summary()["eval/return"] == trial.value
+
+
+def test_trials_of_a_worker_that_died_are_trained_alone(tmp_path, training, stop, monkeypatch):
+    """In a population, one of them may have killed it: the others are spared, and nobody is judged by its deaths."""
+    base = config(tmp_path, n_trials=4, sampler="random", seeds=1, verify=0, population={"size": 4})
+    folder = StudyFolder.create(tmp_path, "x")
+    groups = []
+    monkeypatch.setattr(
+        TrialWorker, "_train", lambda self, trials: (groups.append([t.number for t in trials]), stop.noticed())
+    )
+    with open_store(folder, base) as dead, open_store(folder, base) as store:
+        for _ in (0, 1):
+            dead.claim("a worker that dies", 2).suggest(SearchSpace.of(base).suggest)
+        monkeypatch.setattr("rookery.studies.storage.study_store.owner_is_dead", lambda owner: "that dies" in owner)
+        for _ in range(3):
+            stop.reason = ""
+            TrialWorker(store, base, "worker", stop, lambda **facts: None).run()
+    assert groups == [[0], [1], [2, 3]]

@@ -248,6 +248,11 @@ class Claim:
             ended.set()
             thread.join()
 
+    def lost_a_worker(self) -> bool:
+        """Whether a worker has died while it trained this trial."""
+        leases = self._storage.transaction(self._leases.running)
+        return any(lease.trial_id == self._trial_id and lease.attempts > 1 for lease in leases)
+
     def release(self) -> None:
         """Give the trial back unfinished: the next worker that asks goes on from its checkpoints."""
         self._storage.transaction(lambda connection: self._leases.release(connection, self._trial_id, self._token))

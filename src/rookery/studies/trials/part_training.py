@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rookery.training.population.batchable import batchable_groups
 from rookery.training.population.members import MemberPlan
 from rookery.training.population.train_population import recorded_config, run_population
 from rookery.training.run.callbacks import Callback, Result, make_callback
+from rookery.training.run.out_of_memory import is_out_of_memory, release_memory
 from rookery.training.run.train import resume, train
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import read_config
@@ -41,6 +42,7 @@ class PartOutcome:
     seconds: float = 0.0  # of training, with those before an interruption
     steps: int = 0
     reason: str = ""  # of a failure, in one line
+    beside: str = ""  # the first run of those that it was trained side by side with, whose seconds are the same
 
     def facts(self, value: float | None, study: Path) -> dict[str, Any]:
         """What the study records about it; paths are relative to the study's folder."""
@@ -48,7 +50,7 @@ class PartOutcome:
         place = path.relative_to(study.resolve()) if path.is_relative_to(study.resolve()) else path
         return {
             "value": value, "run": str(place), "seconds": round(self.seconds, 3), "steps": self.steps,
-            "reason": self.reason,
+            "reason": self.reason, **({"beside": self.beside} if self.beside else {}),
         }  # fmt: skip
 
 
@@ -176,29 +178,54 @@ def train_together(
     parts: Sequence[TrialPart], watcher: Watcher, stop: Callable[[], bool] = lambda: False
 ) -> dict[str, PartOutcome]:
     """Train parts of one group; returns the outcome of each by the name of its run. After a stop, those that have not
-    begun have none."""
-    folders = {part.run_name: RunDir(Path(part.config.runs_dir) / part.run_name) for part in parts}
+    begun have none. If memory runs out, each half of the group is trained on its own; a part that fails for another
+    reason is tried again alone."""
     found = {part.run_name: known_outcome(part) for part in parts}
     outcomes = {name: outcome for name, outcome in found.items() if outcome is not None}
     left = [part for part in parts if part.run_name not in outcomes]
-    if len(left) > 1:
-        try:
-            results = run_population([_plan(part, folders[part.run_name], watcher) for part in left])
-        except (KeyboardInterrupt, SystemExit):  # before the first step
-            return outcomes | {part.run_name: PartOutcome(INTERRUPTED, folders[part.run_name]) for part in left}
-        except RunBusy:
+    if len(left) < 2:
+        return outcomes | _one_by_one(left, watcher, stop)
+    trained, errors = _side_by_side(left, watcher)
+    outcomes |= trained
+    again = [part for part in left if part.run_name not in trained]
+    if not again or stop():
+        return outcomes
+    is_shortage = any(is_out_of_memory(error) for error in errors)
+    how = "in two halves" if is_shortage and len(again) > 1 else "one by one"
+    say(f"{len(again)} of {len(left)} runs train {how}, as they could not side by side: {reason_of(errors[0])}")
+    errors.clear()  # and with them what they refer to
+    if not is_shortage:
+        return outcomes | _one_by_one(again, watcher, stop)
+    release_memory()
+    middle = (len(again) + 1) // 2
+    return outcomes | train_together(again[:middle], watcher, stop) | train_together(again[middle:], watcher, stop)
+
+
+def _side_by_side(parts: Sequence[TrialPart], watcher: Watcher) -> tuple[dict[str, PartOutcome], list[Exception]]:
+    """The outcomes of parts as one program, without those that failed, and why these did."""
+    folders = [RunDir(Path(part.config.runs_dir) / part.run_name) for part in parts]
+    try:
+        results = run_population([_plan(*one, watcher) for one in zip(parts, folders, strict=True)])
+    except (KeyboardInterrupt, SystemExit):  # before the first step
+        stopped = zip(parts, folders, strict=True)
+        return {part.run_name: PartOutcome(INTERRUPTED, folder) for part, folder in stopped}, []
+    except RunBusy:
+        raise
+    except Exception as error:
+        if not isinstance(error, RookeryError) and not is_out_of_memory(error):
             raise
-        except RookeryError as error:  # of one of them, which training one by one will name
-            say(f"{len(left)} runs train one by one, as they could not side by side: {error}")
-        else:
-            for part, result in zip(left, results, strict=True):
-                folder = folders[part.run_name]
-                if isinstance(result, Exception):
-                    outcomes[part.run_name] = PartOutcome(FAILED, folder, reason=reason_of(result))
-                else:
-                    outcomes[part.run_name] = outcome_from(result)
-            return outcomes
-    for part in left:
+        return {}, [error.with_traceback(None)]
+    ended = {
+        part.run_name: replace(outcome_from(result), beside=parts[0].run_name)
+        for part, result in zip(parts, results, strict=True)
+        if not isinstance(result, Exception)
+    }
+    return ended, [result.with_traceback(None) for result in results if isinstance(result, Exception)]
+
+
+def _one_by_one(parts: Sequence[TrialPart], watcher: Watcher, stop: Callable[[], bool]) -> dict[str, PartOutcome]:
+    outcomes: dict[str, PartOutcome] = {}
+    for part in parts:
         if stop():
             break
         outcomes[part.run_name] = outcome = train_part(part, watcher(part))

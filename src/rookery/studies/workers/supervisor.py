@@ -150,9 +150,10 @@ class Supervisor(Supervision):
         self._memory_due = now + MEMORY_SECONDS
         for worker in self.workers:
             used = memory_of(worker.process.pid) if worker.trials else 0
-            if used > limit:
-                for number in list(worker.trials):
-                    self._give_up(worker, number, too_large(self.search, used))
+            if used > limit and len(worker.trials) > 1:
+                worker.kill()  # each is trained alone then, and the one that is too large fails
+            elif used > limit:
+                self._give_up(worker, next(iter(worker.trials)), too_large(self.search, used))
 
     def _give_up(self, worker: WorkerProcess, number: int, reason: str) -> None:
         """Fail a trial by killing its worker; the one that replaces it records the reason."""

@@ -4,7 +4,8 @@ left, and what they make of it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from optuna.trial import TrialState
 
@@ -114,10 +115,11 @@ class OpenTrial:
         return first or self._plan.more_parts(self.config, self.values, others)
 
     def seconds_so_far(self) -> float:
-        """Seconds of training, also of a part that was interrupted."""
+        """Seconds of training, also of parts that were interrupted: one, or several side by side."""
         left = [part for part in self._plan.first_parts(self.config) if part.name not in self.values]
         begun = [outcome_of(RunDir(self._folder.runs / part.run_name)) for part in left]
-        return self._recorded_seconds() + sum(outcome.seconds for outcome in begun if outcome is not None)
+        interrupted = max((outcome.seconds for outcome in begun if outcome is not None), default=0.0)
+        return wall_seconds(self.claim.parts) + interrupted
 
     def watcher(self, part: TrialPart) -> Callback | None:
         """The callback that may prune a part."""
@@ -146,10 +148,10 @@ class OpenTrial:
         interval = self._plan.interval(self.values)
         if interval is not None:
             self.claim.set_attribute(INTERVAL, list(interval))
-        seconds = self._recorded_seconds()
-        self.claim.set_attribute(SECONDS, seconds)
+        self.claim.set_attribute(SECONDS, wall_seconds(self.claim.parts))
+        each = [part.get("seconds") or 0.0 for part in self.claim.parts.values()]
         with_seconds = self._search.objectives != "value"
-        self.claim.finish([self.total, seconds / len(self.values)] if with_seconds else [self.total])
+        self.claim.finish([self.total, sum(each) / len(self.values)] if with_seconds else [self.total])
         self.state = "finished"
 
     def _add_value(self, part: TrialPart, outcome: PartOutcome) -> None:
@@ -168,5 +170,17 @@ class OpenTrial:
         self.claim.prune(reason)
         self.state, self.reason = "pruned", reason
 
-    def _recorded_seconds(self) -> float:
-        return sum(part.get("seconds") or 0.0 for part in self.claim.parts.values())
+
+def wall_seconds(parts: Mapping[str, Mapping[str, Any]]) -> float:
+    """How long the parts of a trial took: those that were trained side by side took their time together.
+
+    >>> wall_seconds({"a": {"seconds": 8.0, "beside": "first"}, "b": {"seconds": 9.0, "beside": "first"}})
+    9.0
+    >>> wall_seconds({"a": {"seconds": 8.0}, "b": {"seconds": 9.0}})
+    17.0
+    """
+    longest: dict[str, float] = {}
+    for name, part in parts.items():
+        group = part.get("beside") or f"{name} alone"
+        longest[group] = max(longest.get(group, 0.0), part.get("seconds") or 0.0)
+    return sum(longest.values())

@@ -83,11 +83,18 @@ class TrialWorker(TrialClaims):
     # --- trials -------------------------------------------------------------------------------------------------
 
     def _claim(self) -> list[OpenTrial]:
-        """As many trials as train side by side, or fewer."""
+        """As many trials as train side by side, or fewer. One whose worker died is alone: it may be the reason, and
+        others are not to die with it."""
         trials: list[OpenTrial] = []
-        while len(trials) < self.search.population.size and not self.stop:
+        size = self.search.population.size
+        while len(trials) < size and not self.stop:
             trial = self.next_trial()
             if trial is None:
+                break
+            if size > 1 and trial.claim.lost_a_worker():
+                if not trials:
+                    return [trial]
+                trial.claim.release()
                 break
             trials.append(trial)
         return trials
