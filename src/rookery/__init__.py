@@ -34,8 +34,10 @@ if TYPE_CHECKING:
         worlds,
     )
     from rookery.config import RunConfig
+    from rookery.config.inputs import convert
     from rookery.deploy.paper.paper import paper
     from rookery.deploy.promotion import deploy
+    from rookery.deploy.schedule import schedule
     from rookery.deploy.serving.server import serve
     from rookery.engine.engine import Engine
     from rookery.engine.make_vec import get_recommended_n_envs, make_vec
@@ -46,20 +48,29 @@ if TYPE_CHECKING:
     from rookery.learners.algorithms.ppo import PPO
     from rookery.learners.algorithms.sac import SAC
     from rookery.learners.algorithms.td3 import TD3
+    from rookery.studies.report.study import Study, list_studies, study
     from rookery.studies.search_study import search
     from rookery.tools.bench import bench
+    from rookery.tools.doctor import doctor
     from rookery.tools.profile import profile
     from rookery.tools.tune import tune
     from rookery.training.backtest.backtest import backtest
     from rookery.training.evaluation.evaluate import evaluate, evaluate_games
     from rookery.training.evaluation.results import EvaluationResult, GamesResult
-    from rookery.training.export.minari_dataset import write_dataset
+    from rookery.training.export.export import export
+    from rookery.training.export.minari_dataset import clone, write_dataset
+    from rookery.training.league.shown_league import LeagueResult, league
     from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
     from rookery.training.sb3_models.import_sb3 import import_sb3
+    from rookery.training.seeds.train_seeds import train_seeds
+    from rookery.training.selftest import selftest
     from rookery.training.show.comparison import ComparisonResult, compare, plot
+    from rookery.training.show.play import play
+    from rookery.training.show.watch import record, watch
     from rookery.training.storage.load_agent import load
     from rookery.training.storage.runs_table import delete_runs, runs
+    from rookery.training.walk_forward import walk_forward
     from rookery.web.dashboard_server import dashboard
     from rookery.web.report import report
     from rookery.worlds.mujoco.mujoco_world import MujocoWorld
@@ -76,44 +87,60 @@ __all__ = [
     "EvaluationResult",
     "GamesResult",
     "KernelWorld",
+    "LeagueResult",
     "MujocoWorld",
     "Result",
     "RunConfig",
+    "Study",
     "Table",
     "backtest",
     "bench",
+    "clone",
     "compare",
     "config",
+    "convert",
     "dashboard",
     "data",
     "delete_runs",
     "deploy",
+    "doctor",
     "errors",
     "evaluate",
     "evaluate_games",
+    "export",
     "get_recommended_n_envs",
     "import_sb3",
     "kernel",
+    "league",
     "learners",
+    "list_studies",
     "load",
     "make_vec",
     "markets",
     "paper",
     "performance",
     "pettingzoo",
+    "play",
     "plot",
     "profile",
+    "record",
     "report",
     "resume",
     "runs",
     "sb3",
+    "schedule",
     "search",
+    "selftest",
     "serve",
     "standalone",
     "studies",
+    "study",
     "testing",
     "train",
+    "train_seeds",
     "tune",
+    "walk_forward",
+    "watch",
     "worlds",
     "write_dataset",
 ]
@@ -132,7 +159,9 @@ __getattr__, __dir__ = lazy_names(
         "": "config data deploy errors kernel learners markets performance pettingzoo sb3 standalone studies "
         "testing worlds",
         ".config": "RunConfig",
+        ".config.inputs": "convert",
         ".deploy.paper.paper": "paper",
+        ".deploy.schedule": "schedule",
         ".deploy.serving.server": "serve",
         ".engine.engine": "Engine",
         ".engine.make_vec": "get_recommended_n_envs make_vec",
@@ -143,20 +172,29 @@ __getattr__, __dir__ = lazy_names(
         ".learners.algorithms.ppo": "PPO",
         ".learners.algorithms.sac": "SAC",
         ".learners.algorithms.td3": "TD3",
+        ".studies.report.study": "Study list_studies study",
         ".studies.search_study": "search",
         ".tools.bench": "bench",
+        ".tools.doctor": "doctor",
         ".tools.profile": "profile",
         ".tools.tune": "tune",
         ".training.backtest.backtest": "backtest",
         ".training.evaluation.evaluate": "evaluate evaluate_games",
         ".training.evaluation.results": "EvaluationResult GamesResult",
-        ".training.export.minari_dataset": "write_dataset",
+        ".training.export.export": "export",
+        ".training.export.minari_dataset": "clone write_dataset",
+        ".training.league.shown_league": "LeagueResult league",
         ".training.run.callbacks": "Callback Result",
         ".training.run.train": "resume train",
         ".training.sb3_models.import_sb3": "import_sb3",
+        ".training.seeds.train_seeds": "train_seeds",
+        ".training.selftest": "selftest",
         ".training.show.comparison": "ComparisonResult compare plot",
+        ".training.show.play": "play",
+        ".training.show.watch": "record watch",
         ".training.storage.load_agent": "load",
         ".training.storage.runs_table": "delete_runs runs",
+        ".training.walk_forward": "walk_forward",
         ".web.dashboard_server": "dashboard",
         ".web.report": "report",
         ".worlds.mujoco.mujoco_world": "MujocoWorld",

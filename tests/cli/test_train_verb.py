@@ -51,8 +51,7 @@ def calls(monkeypatch) -> Calls:
     )
     made.modules["rookery.training.evaluation.evaluate"].counting = lambda *_: nullcontext(lambda *_: None)
     made.put(monkeypatch, "rookery.training.show.watch", "watch", Path("x.mp4"))
-    made.put(monkeypatch, "rookery.training.export.onnx_file", "export_onnx", Path("x.onnx"))
-    made.put(monkeypatch, "rookery.training.export.onnx_file", "export_standalone", Path("x.py"))
+    made.put(monkeypatch, "rookery.training.export.export", "export", Path("x.onnx"))
     return made
 
 
@@ -284,11 +283,12 @@ def test_watch_and_export(calls, runs, capsys):
     assert calls.pop() == (place, {**expected, "opponent": None, "grid": False})
     assert capsys.readouterr().out.endswith("x.mp4\n")
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx"]) == 0
-    assert calls.pop() == (place, {"out": None, "best": True})
+    expected = {"format": "onnx", "runs_dir": str(runs), "best": True, "overwrite": False, "trust": False}
+    assert calls.pop() == ((place[0], None), expected)
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx", "a.onnx", "--best", "--json"]) == 0
-    assert calls.pop() == (place, {"out": "a.onnx", "best": True})
+    assert calls.pop() == ((place[0], "a.onnx"), expected)
     assert main(["export", "done", "--runs-dir", str(runs), "--standalone", "--last"]) == 0
-    assert calls.pop() == (place, {"out": None, "best": False})
+    assert calls.pop() == ((place[0], None), {**expected, "format": "standalone", "best": False})
     assert main(["watch", "done", "--runs-dir", str(runs), "--last"]) == 0
     assert calls.pop()[1]["best"] is False
 
@@ -300,10 +300,10 @@ def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
     args, wishes = calls.pop()
     assert args == place and wishes["opponent"] == "weak"
     assert main(["export", "hockey", "--runs-dir", str(runs), "--standalone", "a.py"]) == 0
-    assert calls.pop() == (place, {"out": "a.py", "best": True})
+    assert calls.pop()[0] == ("hockey", "a.py")
     (runs / "done").rename(runs / "hockey")
     assert main(["export", "hockey", "--runs-dir", str(runs), "--standalone", "a.py"]) == 0
-    assert calls.pop()[0] == (str(runs / "hockey"), str(runs))
+    assert calls.pop()[0] == (str(runs / "hockey"), "a.py")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from rookery.cli import exchange_verbs
 from rookery.config import collect_config, resolve
-from rookery.config.inputs import converted_to_toml, to_toml
+from rookery.config.inputs import convert, to_toml
 from rookery.errors import ConfigError, OptionError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -40,14 +40,14 @@ def test_an_old_file_means_the_same_in_toml(path: Path, tmp_path: Path, capsys: 
 @pytest.mark.parametrize("path", sorted(CONFIGS.iterdir()), ids=lambda path: path.name)
 def test_every_example_can_be_toml(path: Path) -> None:
     """Whatever it was."""
-    text = converted_to_toml(path)
+    text = convert(path)
     assert text.startswith(f"# Converted from {path.name} by `rookery convert`.\n")
     assert resolve(collect_config(tomllib.loads(text))) == resolve(collect_config(path))
 
 
 def test_only_what_differs_is_written() -> None:
     """A file for people."""
-    text = converted_to_toml(CONFIGS / "curriculum_simple.json")
+    text = convert(CONFIGS / "curriculum_simple.json")
     assert text.count("[[phases]]") == 3
     assert "gamma" not in text and "[ppo]" not in text and "steps =" not in text.replace("start_steps =", "")
     assert max(map(len, text.splitlines())) <= 120

@@ -91,7 +91,7 @@ def test_others_step_kernel_worlds_too():
 
 def test_bench_json_can_be_written(result):
     """The JSON form carries the figures, the ratios, auto's choice and the machine."""
-    answer = json.loads(json.dumps(bench.as_json(result)))
+    answer = json.loads(json.dumps(result.as_json()))
     assert answer.keys() == {"env", "num_envs", "seconds", "rounds", "auto", "base", "sides", "machine"}
     assert answer["machine"]["usable_cores"] == usable_cores()
     assert answer["machine"]["versions"]["gymnasium"]
@@ -224,7 +224,7 @@ def test_slow_worlds_are_tried_with_few_envs():
 def test_tune_measures_what_it_tries(monkeypatch):
     """`tune` runs each candidate and reports rates, memory and a call that works."""
     monkeypatch.setattr(tune, "candidates", lambda *_: [EnginePlan("serial", 2, 1), EnginePlan("process", 4, 2)])
-    answer = tune.as_json(tune.tune("CartPole-v1", seconds=0.2))
+    answer = tune.tune("CartPole-v1", seconds=0.2).as_json()
     assert [(t["backend"], t["num_envs"], t["workers"]) for t in answer["tried"]] == [
         ("serial", 2, 1),
         ("process", 4, 2),
@@ -371,7 +371,6 @@ def test_tables_are_not_cut_on_a_narrow_terminal(monkeypatch, capsys):
 
 
 def test_one_note_of_the_doctor_is_one(capsys):
-    doctor.print_checks(
-        [doctor.MachineCheck("workers by fork", doctor.GOOD, ""), doctor.MachineCheck("gpu", doctor.NOTE, "")]
-    )
+    checks = [doctor.MachineCheck("workers by fork", doctor.GOOD, ""), doctor.MachineCheck("gpu", doctor.NOTE, "")]
+    doctor.MachineReport(checks).print()
     assert capsys.readouterr().out.rstrip().endswith("Ready. 1 note above.")

@@ -77,15 +77,15 @@ def add_doctor(commands: Commands) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from rookery.tools import doctor
+    from rookery.tools.doctor import doctor
 
     if options.on == "ray":
         return _cluster_doctor(options)
     if options.address:
         raise OptionError("--address is that of a Ray cluster: give --on ray as well")
-    findings = doctor.run_checks()
-    show(options, lambda: doctor.as_json(findings), lambda: doctor.print_checks(findings))
-    return 0 if doctor.healthy(findings) else 1
+    report = doctor()
+    show(options, report.as_json, report.print)
+    return 0 if report.ok else 1
 
 
 def _cluster_doctor(options: argparse.Namespace) -> int:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
@@ -28,7 +26,6 @@ from rookery.training import check_installed
 if TYPE_CHECKING:
     from rookery.deploy.promotion import Deployment
     from rookery.deploy.registry import Registry
-    from rookery.deploy.schedule import Plan
 
 SHOWN = 5  # entries of the log
 REFUSED = 1  # the exit status if the gate does not hold
@@ -237,7 +234,6 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 FAILED = 1  # the exit status if a step of the last period has failed
-NAME = re.compile(r"[^A-Za-z0-9_.+=,@-]+")
 
 
 def add_schedule(commands: Commands) -> None:
@@ -262,49 +258,18 @@ def add_schedule(commands: Commands) -> None:
 
 
 def _schedule(options: argparse.Namespace) -> int:
-    from rookery.deploy.schedule import ATTEMPTS, Schedule
+    from rookery.deploy.schedule import ATTEMPTS, schedule
 
-    schedule = Schedule(_plan(options), attempts=1 if options.once else ATTEMPTS)
-    before = {name: signal.signal(name, lambda *_: schedule.stop()) for name in (signal.SIGTERM, signal.SIGINT)}
+    names = ("data", "every", "at", "study_name", "studies_dir", "margin", "trust")
+    chosen = {name: getattr(options, name) for name in names}
+    made = schedule(
+        options.config, options.to, overrides=options.set, attempts=1 if options.once else ATTEMPTS, **chosen
+    )
+    before = {name: signal.signal(name, lambda *_: made.stop()) for name in (signal.SIGTERM, signal.SIGINT)}
     try:
-        state = schedule.run(options.once)
+        state = made.run(options.once)
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
     show(options, lambda: state)
     return FAILED if any(step["state"] != "finished" for step in state["steps"].values()) else 0
-
-
-def _plan(options: argparse.Namespace) -> Plan:
-    """What is asked for. The configuration is checked now, and not when the first search begins at night."""
-    from rookery.config import user_config
-    from rookery.config.sections import seconds_in
-    from rookery.deploy.schedule import Plan
-
-    config = user_config(options.config, options.set)
-    if options.data is not None and not Path(options.data).exists():
-        raise OptionError(f"--data {options.data}: there is no such file or folder; `rookery data fetch` makes one")
-    try:
-        every = float(seconds_in(options.every))
-    except ValueError as error:
-        raise OptionError(f"--every: {error}") from None
-    name = options.study_name or config.search.study_name or NAME.sub("-", Path(options.config).stem).strip("-.")
-    margin = () if options.margin is None else ("--margin", str(options.margin))
-    return Plan(
-        name=name, config=options.config, registry=options.to, data=options.data, every=every, at=_seconds(options.at),
-        studies_dir=options.studies_dir or config.search.studies_dir,
-        search=tuple(word for change in options.set for word in ("--set", change)),
-        deploy=(*margin, *(("--trust",) if options.trust else ())),
-    )  # fmt: skip
-
-
-def _seconds(text: str) -> float:
-    """Seconds after midnight.
-
-    >>> _seconds("02:30")
-    9000.0
-    """
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text)
-    if found is None:
-        raise OptionError(f"--at should be a time of day such as 02:30, got {text!r}")
-    return 3600.0 * int(found[1]) + 60.0 * int(found[2])

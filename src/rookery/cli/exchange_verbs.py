@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import (
     WORLD_HELP,
@@ -29,8 +27,7 @@ from rookery.errors import OptionError
 from rookery.files import check_file
 from rookery.training import check_installed
 
-if TYPE_CHECKING:
-    from rookery.training.storage.run_dir import RunDir
+FORMATS = ("onnx", "standalone", "sb3", "card")
 
 
 def add_export(commands: Commands) -> None:
@@ -65,75 +62,26 @@ def add_export(commands: Commands) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
-    if file := options.onnx or options.standalone or options.sb3 or options.card:
+    formats = {name: getattr(options, name) for name in FORMATS if getattr(options, name) is not None}
+    chosen, file = next(iter(formats.items()), ("onnx", ""))
+    if file:
         check_file(file)
     found = find_run_or_shipped(options)
-    if options.standalone is not None:
-        path = _export_standalone(found, options)
-    elif found is None:
+    if found is None and chosen != "standalone":
         raise OptionError(f"the agent {options.name} that comes with rookery can only be exported with --standalone")
-    elif options.sb3 is not None:
-        path = _export_sb3(found, options)
-    elif options.card is not None:
-        path = _export_card(found, options)
-    else:
-        path = _export_onnx(found, options)
+    if chosen != "card":
+        check_installed()
+    if chosen == "onnx" and found is not None:
+        say(f"exporting {found.name} to ONNX, which takes some seconds")
+    with loading():
+        from rookery.training.export.export import export
+
+    with stdout_to_stderr(options.json):
+        path = export(
+            options.name if found is None else str(found.path), file or None, format=chosen, runs_dir=options.runs_dir,
+            best=options.best, overwrite=options.force, trust=options.trust,
+        )  # fmt: skip
     return print_path(path, options)
-
-
-def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
-    check_installed()
-    say(f"exporting {found.name} to ONNX, which takes some seconds")
-    with loading():
-        from rookery.training.export.onnx_file import export_onnx
-
-    trusted = {"trust": True} if options.trust else {}
-    with stdout_to_stderr(options.json):
-        return export_onnx(
-            str(found.path),
-            options.runs_dir,
-            out=options.onnx or None,
-            best=options.best,
-            **_overwriting(options),
-            **trusted,
-        )
-
-
-def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
-    check_installed()
-    with loading():
-        from rookery.training.export.onnx_file import export_standalone
-
-    run = options.name if found is None else str(found.path)
-    with stdout_to_stderr(options.json):
-        return export_standalone(
-            run, options.runs_dir, out=options.standalone or None, best=options.best, **_overwriting(options)
-        )
-
-
-def _export_sb3(found: RunDir, options: argparse.Namespace) -> Path:
-    check_installed()
-    with loading():
-        from rookery.training.export.sb3_file import export_sb3
-
-    trusted = {"trust": True} if options.trust else {}
-    with stdout_to_stderr(options.json):
-        path, *others = export_sb3(
-            str(found.path), options.runs_dir, options.sb3 or None, options.best, **_overwriting(options), **trusted
-        )
-    for other in others:
-        say(f"{other} has the normalisation of observations: VecNormalize.load({str(other)!r}, vec_env)")
-    return path
-
-
-def _export_card(found: RunDir, options: argparse.Namespace) -> Path:
-    from rookery.training.export.agent_card import export_card
-
-    return export_card(found, options.card or None, **_overwriting(options))
-
-
-def _overwriting(options: argparse.Namespace) -> dict[str, bool]:
-    return {"overwrite": True} if options.force else {}
 
 
 def add_import_sb3(commands: Commands) -> None:
@@ -226,9 +174,9 @@ def _clone(options: argparse.Namespace) -> int:
         raise OptionError(f"{folder} holds an agent already; --force replaces it")
     check_installed()
     with loading():
-        from rookery.training.export.minari_dataset import clone_dataset
+        from rookery.training.export.minari_dataset import clone
 
-    found = clone_dataset(options.dataset, options.epochs, seed=options.seed)
+    found = clone(options.dataset, options.epochs, seed=options.seed)
     same = "of the actions are the same" if found.agreement >= 0 else "is the mean error of actions"
     figure = f"{found.agreement:.1%}" if found.agreement >= 0 else f"{-found.agreement:.4g}"
     say(f"{found.steps:,} steps: {figure} {same}")
@@ -248,19 +196,8 @@ def add_convert(commands: Commands) -> None:
 
 
 def _convert(options: argparse.Namespace) -> int:
-    from rookery.config.inputs import converted_to_toml
-    from rookery.files import replace_file
+    from rookery.config.inputs import convert
 
-    source, target = Path(options.source), Path(options.target) if options.target else None
-    if target is not None and target.suffix.lower() != ".toml":
-        raise OptionError(f"{target}: the file name should end in .toml")
-    if target is not None and os.path.lexists(target) and not options.force:
-        raise OptionError(f"{target} exists already; --force overwrites it")
-    text = converted_to_toml(source)
-    if target is not None:
-        try:
-            replace_file(target, [text.encode()])
-        except OSError as error:
-            raise OptionError(f"{target} cannot be written ({error.strerror or error})") from None
-    end = "" if target is None else "\n"
-    return show(options, lambda: {"path": target and str(target), "text": text}, lambda: print(target or text, end=end))
+    target, end = options.target, "" if options.target is None else "\n"
+    text = convert(options.source, target, overwrite=options.force)
+    return show(options, lambda: {"path": target, "text": text}, lambda: print(target or text, end=end))

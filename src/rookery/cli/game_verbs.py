@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Callable, Iterator
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import check_seed, runs_dir_argument, show, trust_argument
 from rookery.cli.parser import Commands, add_command
-from rookery.errors import MissingExtra, OptionError
-from rookery.files import check_file
 from rookery.training import check_installed
 from rookery.worlds import registry
-from rookery.worlds.world_spec import PlayableGame, load_object
-
-if TYPE_CHECKING:
-    from rookery.training.league.archive import StoredLeague
-    from rookery.training.league.tournament import PlayTournament
-    from rookery.training.league.tournament_report import TournamentReport
-    from rookery.training.storage.run_dir import RunDir
-
-
-def _games() -> dict[str, PlayableGame]:
-    return {spec.name: spec.game for spec in registry.specs() if spec.game is not None}
 
 
 def add_play(commands: Commands) -> None:
-    games = _games()
+    games = registry.games()
     keys = " ".join(game.keys if len(games) == 1 else f"{name}: {game.keys}" for name, game in games.items())
     modes = list(dict.fromkeys(mode for game in games.values() for mode in game.modes))
     parser = add_command(
@@ -56,34 +38,13 @@ def add_play(commands: Commands) -> None:
 
 
 def _play(options: argparse.Namespace) -> int:
-
     check_seed(options.seed)
-    tally = _play_game(options) if options.world in _games() else _play_by_hand(options)
+    from rookery.training.show.play import play
+
+    names = ("mode", "fps", "seed", "games", "record", "runs_dir")
+    chosen = {name: getattr(options, name) for name in names}
+    tally = play(options.world, options.player, options.opponent, **chosen)
     return show(options, tally.as_json, lambda: print(tally))
-
-
-def _play_game(options: argparse.Namespace) -> Any:
-    from rookery.training.players.file_player import find_opponent
-
-    game = _games()[options.world]
-    player, opponent = (
-        who if who in game.players else find_opponent(who, options.runs_dir, registry.get(options.world))
-        for who in (options.player or "human", options.opponent or "agent")
-    )
-    play = load_object(game.function)
-    return play(
-        player, opponent, options.mode or game.modes[0], options.fps or 50, options.seed, options.games, options.record
-    )
-
-
-def _play_by_hand(options: argparse.Namespace) -> Any:
-    from rookery.training.resolve.world_choice import find
-    from rookery.training.show.by_hand import play_by_hand
-
-    for name in ("player", "opponent", "mode"):
-        if getattr(options, name) is not None:
-            raise OptionError(f"{options.world} is played alone: --{name} is for {' and '.join(_games())}")
-    return play_by_hand(find(options.world), options.fps, options.seed, options.games, options.record)
 
 
 USUAL_GAMES = 50
@@ -119,122 +80,12 @@ def add_league(commands: Commands) -> None:
 
 
 def _league(options: argparse.Namespace) -> int:
-    _check_league(options)
-    from rookery.training.league.archive import stored_league
-    from rookery.training.league.tournament_report import last_report
-    from rookery.training.storage.run_dir import RunDir
-
-    runs = [RunDir.find(name, Path(options.runs_dir)) for name in options.names]
-    stored: list[StoredLeague] = []
-    if options.games is None:
-        stored = [league for run in runs if (league := stored_league(run)) is not None]
-        report = last_report(runs[0].outputs) if len(runs) == 1 else None
-        _refuse_empty(runs, stored, report)
-    else:
-        report = _play_tournament(options, runs)
-    plot = _draw_league(options.plot, runs[0], stored, report)
-    return show(options, lambda: _as_json(stored, report, plot), lambda: _print_league(stored, report, plot))
-
-
-def _check_league(options: argparse.Namespace) -> None:
-    """Refuse before the games what would fail after them."""
-    if options.games is not None:
-        from rookery.engine.settings import positive_int
-
-        positive_int("games", options.games)
-        check_installed()
-    elif options.others or options.seed is not None or options.on != "local":
-        raise OptionError("--with, --seed and --on are for a tournament: give --games as well, such as --games 50")
-    if options.address and options.on == "local":
-        raise OptionError("--address is that of a Ray cluster: give --on ray as well")
     check_seed(options.seed)
-    if options.plot:
-        from rookery.training.league.league_table import check_picture_file
+    if options.games is not None:
+        check_installed()
+    from rookery.training.league.shown_league import league
 
-        check_file(options.plot)
-        check_picture_file(options.plot)
-
-
-def _play_tournament(options: argparse.Namespace, runs: list[RunDir]) -> TournamentReport:
-    from rookery.training.league.tournament import enter_tournament
-
+    names = ("games", "seed", "plot", "on", "address", "runs_dir", "trust")
     others = [who.strip() for who in options.others.split(",") if who.strip()]
-    tournament = enter_tournament(
-        runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust
-    )
-    with _players_place(options) as play, _games_bar() as progress:
-        return tournament.hold(play, progress)
-
-
-def _players_place(options: argparse.Namespace) -> contextlib.AbstractContextManager[PlayTournament]:
-    """What plays the games."""
-    if options.on == "ray":
-        return import_module("rookery.cluster.ray_league").open_ray_tournament(options.address)
-    from rookery.training.league.tournament import play_tournament
-
-    return contextlib.nullcontext(play_tournament)
-
-
-@contextlib.contextmanager
-def _games_bar() -> Iterator[Callable[[int, int], None]]:
-    """Progress on standard error, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("games"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    screen = Console(stderr=True)
-    with Progress(
-        *columns, console=screen, transient=True, refresh_per_second=4, disable=not screen.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _refuse_empty(runs: list[RunDir], stored: list[StoredLeague], report: TournamentReport | None) -> None:
-    if not stored and report is None:
-        names = " and ".join(run.name for run in runs)
-        raise OptionError(
-            f"{names} has no league, because it played no agents in training; in a game for two, `rookery league "
-            f"{runs[0].name} --games 50 --with weak,strong` plays a tournament between its checkpoints"
-        )
-
-
-def _draw_league(
-    wish: str | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None
-) -> Path | None:
-    """Draw the plot. It may fail only if it was asked for."""
-    from rookery.console import say
-    from rookery.files import own_folder
-    from rookery.training.league.league_table import PLOT_FILE, draw_league
-
-    try:
-        return draw_league(stored, report, Path(wish) if wish else own_folder(run.plots) / PLOT_FILE)
-    except (MissingExtra, OSError) as error:
-        if wish:
-            raise
-        say(f"the plot was not drawn: {error}")
-        return None
-
-
-def _as_json(stored: list[StoredLeague], report: TournamentReport | None, plot: Path | None) -> dict[str, Any]:
-    from rookery.training.league.league_table import stored_rows
-
-    leagues = [{"run": league.run.name, "step": league.step, "agents": stored_rows(league)} for league in stored]
-    return {
-        "leagues": leagues,
-        "tournament": None if report is None else report.as_json(),
-        "plot": None if plot is None else str(plot),
-    }
-
-
-def _print_league(stored: list[StoredLeague], report: TournamentReport | None, plot: Path | None) -> None:
-    from rookery.training.league.league_table import print_report, print_stored, stored_rows
-
-    for league in stored:
-        print_stored(league, stored_rows(league))
-        print()
-    if report is not None:
-        print_report(report)
-        print()
-    if plot is not None:
-        print(f"plot: {plot}")
+    shown = league(*options.names, others=others, **{name: getattr(options, name) for name in names})
+    return show(options, shown.as_json, shown.print)

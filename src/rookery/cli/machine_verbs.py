@@ -54,12 +54,12 @@ def _bench(options: argparse.Namespace) -> int:
 
         check_plot_file(options.plot)
         check_file(options.plot)
-    from rookery.tools import bench
+    from rookery.tools.bench import bench
 
-    result = bench.bench(
+    result = bench(
         named_env(options), options.num_envs, options.against, options.seconds, options.backend, options.workers
     )
-    show(options, lambda: bench.as_json(result), lambda: bench.print_table(result))
+    show(options, result.as_json, result.print)
     if options.plot:
         draw(result, options.plot)
     return 0
@@ -79,10 +79,10 @@ def add_tune(commands: Commands) -> None:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    from rookery.tools import tune
+    from rookery.tools.tune import tune
 
-    result = tune.tune(world_name(options.env), options.seconds, env_options(options))
-    return show(options, lambda: tune.as_json(result), lambda: tune.print_table(result))
+    result = tune(world_name(options.env), options.seconds, env_options(options))
+    return show(options, result.as_json, result.print)
 
 
 def add_profile(commands: Commands) -> None:
@@ -99,10 +99,10 @@ def add_profile(commands: Commands) -> None:
 
 
 def _profile(options: argparse.Namespace) -> int:
-    from rookery.tools import profile
+    from rookery.tools.profile import profile
 
-    result = profile.profile(named_env(options), options.steps)
-    return show(options, lambda: profile.as_json(result), lambda: profile.print_report(result))
+    result = profile(named_env(options), options.steps)
+    return show(options, result.as_json, result.print)
 
 
 def add_selftest(commands: Commands) -> None:
@@ -117,11 +117,11 @@ def add_selftest(commands: Commands) -> None:
 
 def _selftest(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.training.selftest import run_selftest
+    from rookery.training.selftest import selftest
 
     started = time.perf_counter()
     with meanwhile("checking; this takes about a minute"):
-        report = run_selftest(_print_nothing if options.json else _print_outcome)
+        report = selftest(_print_nothing if options.json else _print_outcome)
     if options.json:
         printing.emit_json(report.as_json())
     else:

@@ -31,8 +31,7 @@ from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.config import RunConfig
-    from rookery.studies.report.report import StudyReport
-    from rookery.studies.storage.study_view import StudyView
+    from rookery.studies.report.study import Study
 
 SEARCH: list[Flag] = [
     ("--n-trials --trials", "search.n_trials", "N"),
@@ -155,7 +154,6 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 SECONDS = 2.0
-FILE_WIDTH = 160  # columns of a report that goes to a file or a pipe
 
 
 def add_study(commands: Commands) -> None:
@@ -210,18 +208,16 @@ def _study(options: argparse.Namespace) -> int:
     if options.watch:
         return _watch(options)
     from rookery import printing
-    from rookery.studies.report.report import Reporter, report_json
-    from rookery.studies.storage.study_view import open_study
+    from rookery.studies.report.study import study
 
-    study = open_study(options.study, options.studies_dir, options.storage)
+    found = study(options.study, options.studies_dir, options.storage, importances=options.importances)
     if options.export_config:
-        return _export(options, study)
-    report = Reporter(options.importances).report(study)
-    plots = [] if options.plot is None else _plot(options.plot, report)
+        return _export(options, found)
+    plots = [] if options.plot is None else list(map(str, found.plot(options.plot)))
     if options.json:
-        printing.emit_json({**report_json(report), **({"plots": plots} if plots else {})})
+        printing.emit_json({**found.as_json(), **({"plots": plots} if plots else {})})
     else:
-        _print(report, options.top)
+        found.print(options.top)
         for path in plots:
             print(f"plot: {path}")
     return 0
@@ -250,9 +246,10 @@ def _flags_given(options: argparse.Namespace, *names: str) -> list[str]:
 
 def _list(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.studies.report.report_text import print_table, table
+    from rookery.studies.report.report_text import print_table
+    from rookery.studies.report.study import list_studies
 
-    rows = table(options.studies_dir)
+    rows = list_studies(options.studies_dir)
     if options.json:
         printing.emit_json({"studies": rows})
     elif rows:
@@ -277,36 +274,17 @@ def _watch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _export(options: argparse.Namespace, study: StudyView) -> int:
+def _export(options: argparse.Namespace, study: Study) -> int:
     from rookery import printing
-    from rookery.studies.report.config_export import exported_config, write_config
 
-    exported = exported_config(study, options.trial, world=options.world, learner=options.learner)
-    path = write_config(exported, Path(options.export_config), overwrite=options.force)
+    path = Path(options.export_config)
+    exported = study.write_config(
+        path, options.trial, world=options.world, learner=options.learner, overwrite=options.force
+    )
     if options.json:
         printing.emit_json({"path": str(path), "trial": exported.trial, "notes": list(exported.notes)})
         return 0
     for note in exported.notes:
         print(f"note: {note}")
-    print(f"{path}: trial {exported.trial} of {study.name}; `rookery train {path}` trains with it")
+    print(f"{path}: trial {exported.trial} of {study.study.name}; `rookery train {path}` trains with it")
     return 0
-
-
-def _plot(folder: str, report: StudyReport) -> list[str]:
-    from rookery.studies.report.study_plots import draw_plots
-
-    own = report.study.folder
-    if not folder and own is None:
-        raise OptionError("this study has no folder of its own: name one for the plots, such as --plot plots")
-    place = Path(folder) if folder or own is None else own / "plots"
-    return [str(path) for path in draw_plots(report, place)]
-
-
-def _print(report: StudyReport, top: int) -> None:
-    from rookery import printing
-    from rookery.studies.report.report_text import report_text
-
-    out = printing.console()
-    if not out.is_terminal:
-        out.width = FILE_WIDTH
-    out.print(report_text(report, out.width, top))

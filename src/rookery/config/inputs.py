@@ -4,6 +4,7 @@ are written as TOML."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
@@ -20,7 +21,8 @@ from rookery.config.sections import needs_cluster
 from rookery.config.translation import Translation
 from rookery.config.validation import check, names_learning_rate_twice, resolve, to_plain_types
 from rookery.console import say
-from rookery.errors import ConfigError
+from rookery.errors import ConfigError, OptionError
+from rookery.files import replace_file
 from rookery.gate import allow, allow_given, reaches
 from rookery.learners.learner_spec import NET_OPTIONS
 from rookery.learners.registry import option_classes
@@ -209,12 +211,33 @@ def _new_run(key: str, name: str, world: str, of_learner: bool) -> str:
     return f". `rookery train {world} --from RUN --set {shown}=...` begins a new run with its agent"
 
 
-def converted_to_toml(source: Path) -> str:
-    """The same configuration as the text of a TOML file; a curriculum file of older trainers is translated.
+def convert(source: str | Path, target: str | Path | None = None, *, overwrite: bool = False) -> str:
+    """A config file (.json, .toml or .yaml) as the text of a TOML file; a curriculum of older trainers is translated.
+
+    Args:
+        source: The file to read.
+        target: The file to write, if one is wanted.
+        overwrite: Replace an existing file.
 
     Raises:
         ConfigError: The file is invalid, or has a null that TOML has not.
+        OptionError: The target exists, cannot be written, or is not named .toml.
     """
+    path = None if target is None else Path(target)
+    if path is not None and path.suffix.lower() != ".toml":
+        raise OptionError(f"{path}: the file name should end in .toml")
+    if path is not None and os.path.lexists(path) and not overwrite:
+        raise OptionError(f"{path} exists already; --force overwrites it")
+    text = _as_toml(Path(source))
+    if path is not None:
+        try:
+            replace_file(path, [text.encode()])
+        except OSError as error:
+            raise OptionError(f"{path} cannot be written ({error.strerror or error})") from None
+    return text
+
+
+def _as_toml(source: Path) -> str:
     short = is_curriculum(read_file(source))  # elsewhere, a default may be there to override a recipe
     given = collect_config(source)  # errors of both name the file already
     try:

@@ -7,15 +7,18 @@ has been done is in a file, so that a restart repeats no finished step of the sa
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rookery.config import user_config
+from rookery.config.sections import seconds_in
 from rookery.console import printable, say
 from rookery.errors import OptionError, RunBusy
 from rookery.files import read_plain, replace_file
@@ -30,6 +33,7 @@ STOP_SECONDS = 90.0  # for a step that is told to end, which saves its checkpoin
 STANDARD_ERROR = 2  # where steps print: standard output is for the result of this command
 LARGEST_STATE = 1 << 20  # bytes
 FORMAT = 1
+NAME = re.compile(r"[^A-Za-z0-9_.+=,@-]+")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,67 @@ class Plan:
     @property
     def state_file(self) -> Path:
         return Path(self.studies_dir) / f"{self.name}.schedule.json"
+
+
+def schedule(
+    config: str,
+    to: str | Path,
+    *,
+    data: str | Path | None = None,
+    every: str | float = "24h",
+    at: str = "00:00",
+    study_name: str | None = None,
+    studies_dir: str | Path | None = None,
+    margin: float | None = None,
+    overrides: Sequence[str] = (),
+    trust: bool = False,
+    attempts: int = ATTEMPTS,
+) -> Schedule:
+    """Update data, search again and promote what is better, every day. Returns the schedule: its `run()` works until
+    `stop()`, `run(once=True)` does what is left of this period and returns what became of it.
+
+    The configuration is checked now, and not when the first search begins at night.
+
+    Args:
+        config: What to search: a config file or a world, as for `rookery.search`.
+        to: The folder of the registry.
+        data: The file or folder of bars to update first.
+        every: The length of a period, such as "24h" or "7d".
+        at: When a period begins, in UTC.
+        study_name: The beginning of the studies' names; if omitted, that of the config.
+        studies_dir: The folder of the studies; if omitted, as the config says.
+        margin: By how much a candidate must be better, as for `rookery.deploy`.
+        overrides: Changes of the config, such as "search.n_trials=50".
+        trust: Run the code of the runs' world without a question.
+        attempts: How often a step that fails is tried, before an alert is sent.
+    """
+    checked = user_config(config, overrides)
+    if data is not None and not Path(data).exists():
+        raise OptionError(f"--data {data}: there is no such file or folder; `rookery data fetch` makes one")
+    try:
+        period = float(seconds_in(every))
+    except ValueError as error:
+        raise OptionError(f"--every: {error}") from None
+    name = study_name or checked.search.study_name or NAME.sub("-", Path(config).stem).strip("-.")
+    plan = Plan(
+        name=name, config=str(config), registry=str(to), data=None if data is None else str(data), every=period,
+        at=_seconds(at), studies_dir=str(studies_dir or checked.search.studies_dir),
+        search=tuple(word for change in overrides for word in ("--set", change)),
+        deploy=(*(() if margin is None else ("--margin", str(margin))), *(("--trust",) if trust else ())),
+    )  # fmt: skip
+    return Schedule(plan, attempts=attempts)
+
+
+def _seconds(text: str) -> float:
+    """Seconds after midnight.
+
+    >>> _seconds("02:30")
+    9000.0
+    """
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text)
+    if found is None:
+        raise OptionError(f"--at should be a time of day such as 02:30, got {text!r}")
+    return 3600.0 * int(found[1]) + 60.0 * int(found[2])
 
 
 class Schedule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,11 @@ class Agent:
         if self.writer is None:
             raise UsageError("save() needs an agent of a run: from rookery.train, rookery.resume or rookery.load")
         return self.writer(self, Path(path))
+
+    def export(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the agent to a file for other programs, in the format that its name says: `agent.onnx`; `agent.py`, one
+        file that needs only NumPy; or `model.zip`, a model of Stable-Baselines3. Returns the path."""
+        return import_module("rookery.training.export.export").export(self, path, overwrite=overwrite)  # it imports us
 
     def as_arrays(self, actions: Tensor) -> Any:
         """The policy's actions as the env takes them: an array, or a Dict or Tuple of arrays."""

@@ -30,7 +30,7 @@ MIN_ROUNDS = 3
 WARM_UP = 0.1  # seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BenchResult:
     """The rates of all contenders; the others are compared with the first one."""
 
@@ -55,6 +55,21 @@ class BenchResult:
     def is_auto(self, contender: Contender) -> bool:
         return contender.name == f"rookery {self.auto.backend}"
 
+    def __repr__(self) -> str:
+        return f"BenchResult({self.env}, {self.num_envs} envs: {', '.join(self._rates())})"
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return _as_json(self)
+
+    def print(self) -> None:
+        """Print it as a table."""
+        _print(self)
+
+    def _rates(self) -> list[str]:
+        measured = [contender for contender in self.contenders if contender.status == OK]
+        return [f"{one.name} {statistics.median(one.rates):,.0f} steps/s" for one in measured]
+
 
 def bench(
     world: Any,
@@ -64,8 +79,16 @@ def bench(
     backends: tuple[str, ...] | None = None,
     workers: int | None = None,
 ) -> BenchResult:
-    """Measure every contender for `seconds` in total. The default backends are process and serial; for a kernel
-    world, kernel comes before them."""
+    """Compare the speed of rookery with that of other libraries: the same env and random actions, in turns.
+
+    Args:
+        world: A Gymnasium id, "my_env.py:MyEnv", a class or a function.
+        num_envs: Envs of each library.
+        against: The libraries to compare with; those that are not installed are omitted.
+        seconds: How long each one is measured in total.
+        backends: Those of rookery; if omitted, process and serial; for a kernel world, kernel comes before them.
+        workers: Of rookery; if omitted, measured.
+    """
     peers = peer_contenders(list(against))
     source = resolve_given(world)
     compiled = kernel_of(source) is not None
@@ -140,7 +163,7 @@ def _slice(contender: Contender, num_envs: int, seconds: float) -> None:
         contender.fail(error)
 
 
-def as_json(result: BenchResult) -> dict[str, Any]:
+def _as_json(result: BenchResult) -> dict[str, Any]:
     """The result as one plain object."""
     return {
         "env": result.env,
@@ -168,7 +191,7 @@ def _contender_json(result: BenchResult, contender: Contender) -> dict[str, Any]
     return row
 
 
-def print_table(result: BenchResult) -> None:
+def _print(result: BenchResult) -> None:
     """Print the result as a table."""
     title = f"{result.env}, {result.num_envs} envs, the same random actions, {result.rounds} rounds"
     table = printing.table(title, "", "steps/s>", "slowest - fastest>", f"{result.base.name} is>")

@@ -58,15 +58,35 @@ class TinyEnv(gym.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def run_checks() -> list[MachineCheck]:
-    """Run all checks; starts one worker with each start method."""
+@dataclass(frozen=True, repr=False)
+class MachineReport:
+    """Returned by `rookery.doctor`: what was found, and what is missing."""
+
+    checks: list[MachineCheck]
+
+    @property
+    def ok(self) -> bool:
+        """Whether worker processes can be started at all."""
+        return any(one.subject.startswith("workers by") and one.state == GOOD for one in self.checks)
+
+    def __repr__(self) -> str:
+        notes = "; ".join(f"{one.subject}: {one.found}" for one in self.checks if one.state != GOOD)
+        return f"MachineReport({'ready' if self.ok else 'worker processes cannot be started'}; {notes or 'no notes'})"
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"ok": self.ok, "findings": [asdict(one) for one in self.checks], "machine": machine_facts("torch")}
+
+    def print(self) -> None:
+        """Print it as a table."""
+        _print(self)
+
+
+def doctor() -> MachineReport:
+    """Check this machine: cores, limits, memory, GPU, packages. Starts one worker with each start method."""
     machine = [_cores(), _memory(), _shared_memory(), _open_files()]
-    return [*machine, *_start_methods(), _loops(), MachineCheck("gpu", *gpu_state()), *_packages(), *_extras()]
-
-
-def healthy(findings: list[MachineCheck]) -> bool:
-    """Whether worker processes can be started at all."""
-    return any(f.subject.startswith("workers by") and f.state == GOOD for f in findings)
+    more = [*_start_methods(), _loops(), MachineCheck("gpu", *gpu_state()), *_packages(), *_extras()]
+    return MachineReport([*machine, *more])
 
 
 def _cores() -> MachineCheck:
@@ -178,13 +198,8 @@ def _extras() -> Iterator[MachineCheck]:
             yield MachineCheck(subject, GOOD, ", ".join(f"{name} {package_version(name)}" for name in packages))
 
 
-def as_json(findings: list[MachineCheck]) -> dict[str, Any]:
-    """The checks as one plain object."""
-    return {"ok": healthy(findings), "findings": [asdict(f) for f in findings], "machine": machine_facts("torch")}
-
-
-def print_checks(findings: list[MachineCheck]) -> None:
-    """Print the checks as a table."""
+def _print(report: MachineReport) -> None:
+    findings = report.checks
     table = printing.table("", "", "", "")
     table.show_header, table.title = False, None
     for f in findings:
@@ -195,7 +210,7 @@ def print_checks(findings: list[MachineCheck]) -> None:
     out = printing.console()
     out.print(table)
     notes = sum(f.state != GOOD for f in findings)
-    if not healthy(findings):
+    if not report.ok:
         out.print("\nWorker processes cannot be started here; backend='serial' is what remains.", style="bold red")
     else:
         above = f" {notes} note{'s' * (notes > 1)} above." if notes else ""

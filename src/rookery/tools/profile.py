@@ -28,7 +28,7 @@ ROWS = 12
 LEAST_SHARE = 0.02
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProfileResult:
     """Everything that was measured of a world."""
 
@@ -39,9 +39,21 @@ class ProfileResult:
     advice: list[str]
     machine: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return f"ProfileResult({self.env}: {' '.join(self.advice)})"
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return _as_json(self)
+
+    def print(self) -> None:
+        """Print it as a table."""
+        _print(self)
+
 
 def profile(world: Any, steps: int | None = None) -> ProfileResult:
-    """Profile one env for `steps` steps (by default about two seconds), then run many."""
+    """Find which functions of an env take the time: profile one env for `steps` steps (if omitted, about two seconds),
+    then measure the speed with more workers. `advice` says what to change first."""
     if steps is not None:
         positive_int("steps", steps)
     source, machine = resolve_given(world), machine_facts()
@@ -61,7 +73,7 @@ def _scaling(source: EnvFactory, cost: Probe) -> list[Trial]:
     return measure_trials(source, cost, plans, TRIAL_SECONDS)
 
 
-def as_json(result: ProfileResult) -> dict[str, Any]:
+def _as_json(result: ProfileResult) -> dict[str, Any]:
     """The result as one plain object."""
     cost, steps = result.cost, result.steps
     return {
@@ -83,7 +95,7 @@ def as_json(result: ProfileResult) -> dict[str, Any]:
     }
 
 
-def print_report(result: ProfileResult) -> None:
+def _print(result: ProfileResult) -> None:
     """Print the result."""
     out, steps, cost = printing.console(), result.steps, result.cost
     out.print(f"{result.env}: {' > '.join(steps.wrappers)}", style="bold")

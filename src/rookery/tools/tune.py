@@ -28,7 +28,7 @@ KERNEL_ENVS = (64, 1024, 4096)
 MOST_BUILD_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TuneResult:
     """All trials, and the recommended one, which is what `auto` chooses from now on."""
 
@@ -54,10 +54,27 @@ class TuneResult:
         given = f", env_kwargs={self.env_kwargs!r}" if self.env_kwargs else ""
         return f'rookery.make_vec("{self.world}", num_envs={best.num_envs}, backend="{best.backend}"{workers}{given})'
 
+    def __repr__(self) -> str:
+        return f"TuneResult({self.code}: {self.best.steps_per_second:,.0f} steps/s)"
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return _as_json(self)
+
+    def print(self) -> None:
+        """Print it as a table."""
+        _print(self)
+
 
 def tune(world: str, seconds: float = 1.0, env_kwargs: dict[str, Any] | None = None) -> TuneResult:
-    """Measure serial and worker processes with several numbers of envs, `seconds` each and in turns; `make_vec` with
-    neither `num_envs` nor `backend` then takes the fastest."""
+    """Measure serial and worker processes with several numbers of envs, in turns; `make_vec` with neither `num_envs`
+    nor `backend` then takes the fastest.
+
+    Args:
+        world: A Gymnasium id, or "my_env.py:MyEnv".
+        seconds: How long each combination is measured.
+        env_kwargs: Keyword arguments for the env.
+    """
     positive_seconds(seconds)
     source, machine = resolve_given(world, kwargs=env_kwargs), machine_facts()
     with meanwhile(f"measuring the cost of {source.name}"):
@@ -90,7 +107,7 @@ def _feasible(cost: Probe, plan: EnginePlan, seconds: float) -> bool:
     return quick or share <= 1
 
 
-def as_json(result: TuneResult) -> dict[str, Any]:
+def _as_json(result: TuneResult) -> dict[str, Any]:
     """The result as one plain object."""
     cost = result.cost
     return {
@@ -107,7 +124,7 @@ def as_json(result: TuneResult) -> dict[str, Any]:
     }
 
 
-def print_table(result: TuneResult) -> None:
+def _print(result: TuneResult) -> None:
     """Print the result as a table."""
     cost, best = result.cost, result.best
     waiting = f", {printing.percent(1 - cost.cpu_share)} of it waiting" if cost.cpu_share < 0.7 else ""

@@ -71,8 +71,9 @@ class SelftestReport:
         return {"ok": self.ok, "checks": checks, "kept": None if self.kept is None else str(self.kept)}
 
 
-def run_selftest(tell: Callable[[CheckOutcome], None]) -> SelftestReport:
-    """Run all checks, and hand each result to `tell` at once."""
+def selftest(tell: Callable[[CheckOutcome], None] = lambda outcome: None) -> SelftestReport:
+    """Train, kill, resume and compare, to see that rookery works on this machine; takes about a minute. Each result is
+    handed to `tell` at once."""
     folder = Path(tempfile.mkdtemp(prefix="rookery-selftest-"))
     outcomes: list[CheckOutcome] = []
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.console import say
 from rookery.worlds.built_in_worlds import BUILT_IN
-from rookery.worlds.world_spec import WorldSpec, load_object
+from rookery.worlds.world_spec import PlayableGame, WorldSpec, load_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,11 @@ def _named(name: str, among: Sequence[WorldSpec]) -> WorldSpec | None:
 def names(plugins: bool = True) -> list[str]:
     """What worlds are called by, except for Gymnasium ids; without `plugins`, rookery's own."""
     return [spec.name for spec in (specs() if plugins else BUILT_IN) if spec.original is None]
+
+
+def games() -> dict[str, PlayableGame]:
+    """The games that people play in a window, by the names of their worlds."""
+    return {spec.name: spec.game for spec in specs() if spec.game is not None}
 
 
 def compiled_version(gym_id: str) -> WorldSpec | None:

@@ -20,7 +20,7 @@ from rookery.training.show import watch as watching
 from rookery.training.show.episode import PlayLimits, make_matchup
 from rookery.training.show.rendered_env import open_rendered
 from rookery.training.show.video import video_path, write_video
-from rookery.training.show.watch import play, record, watch
+from rookery.training.show.watch import play, record_end, watch
 from rookery.training.storage.load_agent import load_agent
 from training.finished import STEP, make_run
 from training.videos import frames_of
@@ -163,7 +163,7 @@ def test_an_agent_of_one_side_of_a_game_for_two(tmp_path, said):
     """Its world asks for both players' actions: the strong script plays the other."""
     run = make_run(tmp_path, "hockey", "sac")
     world = find("rookery/Hockey-v0", options={"time_limit": 5})
-    path = record(world, load_agent(run), tmp_path / "agent.mp4", seed=5, episodes=1)
+    path = record_end(world, load_agent(run), tmp_path / "agent.mp4", seed=5, episodes=1)
     assert path is not None and len(frames_of(path)) == 5 + 35
 
 
@@ -241,7 +241,7 @@ def test_worlds_that_cannot_be_seen(tmp_path, world, words, said):
     with pytest.raises(RunError, match=words):
         watch("finished", tmp_path)
     trained = open_run("finished", tmp_path, best=False)
-    assert record(trained.world, trained.agent, run.videos / "agent.mp4", seed=1) is None
+    assert record_end(trained.world, trained.agent, run.videos / "agent.mp4", seed=1) is None
     assert len(said()) == 1 and said()[0].startswith("no video was recorded: ")
 
 
@@ -258,7 +258,7 @@ def test_without_pygame_the_extra_is_named(tmp_path, monkeypatch, world):
 def test_a_run_ends_with_a_video(tmp_path, said):
     run = make_run(tmp_path, f"{WORLDS}:Corridor")
     world = find(f"{WORLDS}:Corridor")
-    path = record(world, load_agent(run), run.videos / "agent.mp4", seed=5)
+    path = record_end(world, load_agent(run), run.videos / "agent.mp4", seed=5)
     assert path == run.videos / "agent.mp4"
     assert len(frames_of(path)) == 5 * (6 + 7), "five short episodes"
     assert said()[-1] == f"a video of the agent is in {path}"

@@ -88,10 +88,17 @@ def _run_of(agent: Any, parts: tuple[str, ...], trust: bool) -> TrainedRun:
             "this agent is not of a run, so that its world is not known: give `world`, or the run that it is from"
         )
     found = RunDir(agent.run)
-    others = tuple(part for part in parts if part != "agent")
-    saved = load_checkpoint(found, False, others, trust)[1] if others else {}
+    saved = load_checkpoint(found, False, parts, trust)[1] if len(parts) > 1 else {}
     config = build_config(found.read_config())
     return TrainedRun(found, config, agent.steps or 0, agent, {**saved, "agent": saved_agent(agent)}, trust)
+
+
+def open_agent(agent: AgentOrRun, runs_dir: str | Path, best: bool, trust: bool) -> TrainedRun:
+    """The same for what needs no world: agents without a run are taken too."""
+    found = getattr(agent, "agent", agent)
+    if isinstance(found, Agent) and (found.run is None or not found.run.is_dir()):
+        return agent_in(found, found.world or "unknown", {})
+    return open_run(agent, runs_dir, best, parts=("agent", "envs"), trust=trust)
 
 
 def agent_in(agent: Agent, world: Any, options: Mapping[str, Any]) -> TrainedRun:

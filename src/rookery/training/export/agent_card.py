@@ -242,7 +242,7 @@ def _unused(name: str, taken: list[str]) -> str:
 
 def has_action_masks(trained: TrainedRun) -> bool:
     """Whether the run's envs gave action masks when the checkpoint was written."""
-    space, envs = trained.agent.observation_space, trained.saved["envs"]
+    space, envs = trained.agent.observation_space, trained.saved.get("envs")
     return (isinstance(space, spaces.Dict) and MASK_KEY in space.spaces) or (isinstance(envs, dict) and "masks" in envs)
 
 

@@ -19,7 +19,7 @@ from rookery.learners.agent import Agent
 from rookery.learners.learner import seeded
 from rookery.learners.observations import split
 from rookery.learners.registry import PPOOptions, make_policy
-from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.evaluation.trained_run import AgentOrRun, TrainedRun, open_run
 from rookery.training.resolve.world_choice import num_agents, without_training_options
 from rookery.training.storage.load_agent import write_agent
 
@@ -35,7 +35,7 @@ def load_minari() -> Any:
 
 
 def write_dataset(
-    run: str | Path,
+    run: AgentOrRun,
     dataset_id: str,
     runs_dir: str | Path = "runs",
     episodes: int = 100,
@@ -48,7 +48,7 @@ def write_dataset(
     """Play complete episodes with a run's agent, in one env of its world, and write them to Minari's folder.
 
     Args:
-        run: Its name in `runs_dir`, its path, or "latest".
+        run: An agent, the result of `rookery.train`, or a run by its name, its path or as "latest".
         dataset_id: Such as "cartpole/ppo-v0".
         seed: Of the first episode; the next ones have the integers that follow. If omitted, that of evaluations.
         deterministic: Take deterministic actions; if omitted, as in the run's own evaluations.
@@ -139,7 +139,7 @@ class ClonedAgent(NamedTuple):
     agreement: float  # of discrete actions, their share that is the same; of continuous ones, minus the mean error
 
 
-def clone_dataset(
+def clone(
     dataset_id: str,
     epochs: int = 20,
     batch_size: int = 256,

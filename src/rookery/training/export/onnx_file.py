@@ -18,7 +18,7 @@ from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.standalone.writer import CALLS, answers, describe, standalone_text
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.trained_run import AgentOrRun, open_agent
 from rookery.training.export.agent_card import (
     PolicyModule,
     confirm_overwrite,
@@ -38,7 +38,7 @@ BATCH_SIZES = (1, 64)  # with which a model is checked
 
 
 def export_onnx(
-    run: str | Path,
+    run: AgentOrRun,
     runs_dir: str | Path = "runs",
     out: str | Path | None = None,
     best: bool = True,
@@ -63,7 +63,7 @@ def export_onnx(
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise MissingExtra(f"an ONNX file needs {', '.join(missing)}: pip install 'rookery[onnx]'")
-    trained = open_run(run, runs_dir, best, parts=("agent", "envs"), trust=trust)
+    trained = open_agent(run, runs_dir, best, trust)
     model = PolicyModule(trained.agent, has_action_masks(trained) if mask is None else mask)
     metadata = {
         "run": trained.run.name,
@@ -164,7 +164,7 @@ ROWS = 64  # observations per batch with which a file is checked
 
 
 def export_standalone(
-    run: str | Path | None,
+    run: AgentOrRun | None,
     runs_dir: str | Path = "runs",
     out: str | Path | None = None,
     best: bool = True,
@@ -179,13 +179,13 @@ def export_standalone(
     the agent's. An existing file is only replaced with `overwrite`, or after a question on the terminal.
     """
     about: dict[str, Any]
-    shipped = shipped_world(run, runs_dir)
+    shipped = shipped_world(run, runs_dir) if run is None or isinstance(run, (str, Path)) else None
     if shipped is not None:
         saved, about, has_mask = shipped_tree(shipped.name), {"world": shipped.name}, False
         path = Path(out or f"{shipped.name}_agent.py")
     else:
         assert run is not None  # or the default game's agent would be written
-        trained = open_run(run, runs_dir, best, parts=("agent", "envs"))
+        trained = open_agent(run, runs_dir, best, trust=False)
         saved, has_mask = trained.saved["agent"], has_action_masks(trained)
         about = {"run": trained.run.name, "world": world_title(trained.config.world), "step": trained.step}
         path = Path(out or trained.run.outputs / "agent.py")

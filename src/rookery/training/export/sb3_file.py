@@ -17,7 +17,7 @@ from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.learners.normalize import CLIP, RunningNorm
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.trained_run import AgentOrRun, open_agent
 from rookery.training.export.agent_card import PolicyModule, confirm_overwrite, outputs_match, perturbed
 
 ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "elu": "ELU", "gelu": "GELU", "silu": "SiLU"}
@@ -33,7 +33,7 @@ class SpacesOnly(gym.Env):
 
 
 def export_sb3(
-    run: str | Path,
+    run: AgentOrRun,
     runs_dir: str | Path = "runs",
     out: str | Path | None = None,
     best: bool = True,
@@ -46,7 +46,7 @@ def export_sb3(
     If the agent normalises observations, SB3's VecNormalize with its statistics is written beside it, as SB3 does it.
     The model's actions are compared with the agent's before anything is written. Returns the files.
     """
-    trained = open_run(run, runs_dir, best, trust=trust)
+    trained = open_agent(run, runs_dir, best, trust)
     path = Path(out or trained.run.outputs / "sb3_model.zip")
     if path.suffix != ".zip":
         raise OptionError(f"a model of Stable-Baselines3 is a zip file: its name should end in .zip, got {path.name!r}")

@@ -106,11 +106,11 @@ def _report_and_video(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str,
     if options.report:
         made |= _report(run, folder, loop)
     if options.video:
-        from rookery.training.show.watch import record
+        from rookery.training.show.watch import record_end
 
         loop.outputs.event("doing", text="recording a video")
         file = own_folder(folder.videos, parents=folder.outputs != folder.path) / "agent.mp4"
-        made["video"] = record(run.world, agent, file, loop.components.evaluator.seed)
+        made["video"] = record_end(run.world, agent, file, loop.components.evaluator.seed)
     return {name: str(path) for name, path in made.items() if path is not None}
 
 

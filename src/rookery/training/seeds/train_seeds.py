@@ -6,13 +6,14 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, Unpack
 
-from rookery.config import RunConfig
+from rookery.config import RunConfig, user_config
 from rookery.config.schema import SEEDS
+from rookery.config.train_options import TrainOptions
 from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import MissingExtra, OptionError
@@ -42,6 +43,7 @@ from rookery.training.seeds.processes import (
 )
 from rookery.training.storage.run_groups import group_runs
 from rookery.training.storage.runs_table import row
+from rookery.user_code import end_import
 
 POLL_SECONDS = 0.1
 
@@ -66,9 +68,26 @@ class SeedsResult:
         }  # fmt: skip
 
 
-def train_seeds(config: RunConfig, seeds: Sequence[int], jobs: int | None = None) -> SeedsResult:
+def train_seeds(
+    world: str | Path | Mapping[str, Any] | RunConfig,
+    seeds: int | Sequence[int] = 5,
+    jobs: int | None = None,
+    **options: Unpack[TrainOptions],
+) -> SeedsResult:
     """Train each seed as a run of its own, several at a time where that is faster. A seed whose run has finished is not
-    trained again, and one whose run has not is resumed."""
+    trained again, and one whose run has not is resumed.
+
+    Args:
+        world: A world, or a configuration: its path, a dict or a `RunConfig`. Other processes must find the world, so
+            that it cannot be a lambda or an env object.
+        seeds: How many, counted from `seed`; or a list of them.
+        jobs: How many runs are trained at a time; if omitted, by cores and backend.
+        options: Keys of the configuration, as for `rookery.train`.
+    """
+    end_import("rookery.train_seeds")
+    config = world if isinstance(world, RunConfig) else user_config(world, **options)
+    if isinstance(seeds, int):
+        seeds = seed_list(str(seeds), config.seed)
     with silent(not config.monitor.verbose):
         from rookery.training.run.initial_weights import with_initial_nets
 

@@ -15,7 +15,7 @@ from rookery.errors import OptionError
 from rookery.files import own_folder
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.evaluation.trained_run import AgentOrRun, TrainedRun, agent_in, open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.training.show.episode import (
     HOLD_SECONDS,
@@ -47,8 +47,28 @@ class ShowSetup:
     matchup: Matchup | None = None
 
 
+def record(
+    agent: AgentOrRun = "latest",
+    out: str | Path | None = None,
+    *,
+    runs_dir: str | Path = "runs",
+    episodes: int | None = None,
+    fps: float | None = None,
+    best: bool | None = None,
+    seed: int | None = None,
+    opponent: str | None = None,
+    grid: int | bool = False,
+    world: Any = None,
+    trust: bool = False,
+) -> Path:
+    """Record a video of an agent: .mp4, .gif or .webp. Returns its path. The arguments are those of `watch`."""
+    path = watch(agent, runs_dir, episodes, out, False, fps, best, seed, opponent, grid, trust, world)
+    assert path is not None  # it is not live
+    return path
+
+
 def watch(
-    run: str | Path | None,
+    run: AgentOrRun | None,
     runs_dir: str | Path = "runs",
     episodes: int | None = None,
     out: str | Path | None = None,
@@ -59,12 +79,14 @@ def watch(
     opponent: str | None = None,
     grid: int | bool = False,
     trust: bool = False,
+    world: Any = None,
 ) -> Path | None:
-    """Show a run's agent playing. Returns the path of the video; None for a window.
+    """Show an agent playing: in a video, or with `live=True` in a window. Returns the path of the video; None for a
+    window.
 
     Args:
-        run: Its name in `runs_dir`, its path, or "latest"; the name of an agent that is installed with a world, unless
-            there is a run of that name; None for the default game's agent.
+        run: An agent, the result of `rookery.train`, or a run by its name, its path or as "latest"; the name of an
+            agent that is installed with a world, unless there is a run of that name; None for the default game's.
         runs_dir: The folder of the runs.
         episodes: How many episodes; if omitted, up to 5, until 10 seconds have been shown.
         out: The video's file, as .mp4, .gif or .webp; if omitted, `videos/step-N.mp4` in the run's folder, or
@@ -79,8 +101,9 @@ def watch(
         grid: Show this many envs at once, each with `episodes` of its own; True for as many as the run trained on, up
             to 16.
         trust: Run the world's code without a question, even if it was not trained with here.
+        world: The world of an agent that is not of a run: its name, or a class or a function.
     """
-    allow_given([run, opponent])
+    allow_given([run if isinstance(run, (str, Path)) else None, opponent])
     if episodes is not None:
         positive_int("episodes", episodes)
     if fps is not None and fps <= 0:
@@ -88,7 +111,7 @@ def watch(
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
     _check_grid(grid)
-    setup, trained = show_setup(run, runs_dir, best, seed, trust)
+    setup, trained = show_setup(run, runs_dir, best, seed, trust, world)
     if opponent is not None:
         setup = replace(setup, opponent=opponent)
     path = Path(out) if out is not None else _default_path(setup, trained, bool(grid), live)
@@ -110,17 +133,21 @@ def _check_grid(grid: int | bool) -> None:
 
 
 def show_setup(
-    run: str | Path | None, runs_dir: str | Path, best: bool | None, seed: int | None, trust: bool
+    run: AgentOrRun | None, runs_dir: str | Path, best: bool | None, seed: int | None, trust: bool, world: Any = None
 ) -> tuple[ShowSetup, TrainedRun | None]:
     """What to show of a run, and the run; or of an agent that is installed with a world."""
-    shipped = shipped_world(run, runs_dir)
+    named = run is None or isinstance(run, (str, Path))
+    shipped = shipped_world(run, runs_dir) if named else None  # type: ignore[arg-type]
     if shipped is not None:
-        world = find(shipped.name)
-        return ShowSetup(world, shipped_agent(shipped.name), seed or 0, shipped.name, usual_opponent(world)), None
+        game = find(shipped.name)
+        return ShowSetup(game, shipped_agent(shipped.name), seed or 0, shipped.name, usual_opponent(game)), None
     assert run is not None  # or it would be an installed agent
-    if best is None:
-        best = RunRecord(RunDir.find(run, Path(runs_dir))).state() != "running"
-    trained = open_run(run, runs_dir, best, trust=trust)
+    if world is not None and isinstance(run, Agent):
+        trained = agent_in(run, world, {})
+    else:
+        if best is None:
+            best = not named or RunRecord(RunDir.find(run, Path(runs_dir))).state() != "running"  # type: ignore[arg-type]
+        trained = open_run(run, runs_dir, best, trust=trust)
     config, world = trained.config, trained.world
     # A run with several opponents has no single one to show.
     many = config.opponents or any(phase.opponents for phase in config.phases)
@@ -137,7 +164,7 @@ def _default_path(setup: ShowSetup, trained: TrainedRun | None, grid: bool, live
     return folder / f"step-{trained.step}{suffix}"
 
 
-def record(
+def record_end(
     world: World, agent: Agent, out: Path, seed: int, episodes: int | None = None, fps: float | None = None
 ) -> Path | None:
     """A video at the end of a run. If it cannot be made, one line says why, and None is returned."""
