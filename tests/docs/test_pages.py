@@ -82,7 +82,13 @@ from stable_baselines3.common.vec_env import VecNormalize
 VecNormalize(make_vec_env("CartPole-v1")).save("vecnormalize.pkl")
 """
 MEADOW = blocks("docs/kernel-worlds.md", "python")[0]
+API = """
+import os
+
+os.environ.update(SDL_VIDEODRIVER="dummy", MINARI_DATASETS_PATH=os.getcwd())
+"""
 BEFORE = {
+    "docs/api.md": API,
     "docs/engine.md": ENGINE,
     "docs/kernel-worlds.md": KERNEL_WORLDS,
     "docs/kernel-worlds-data.md": KERNEL_WORLDS + MEADOW,
