@@ -31,7 +31,7 @@ from rookery.kernel.tables import check_same, shrinks
 
 NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use step(actions)"
 STAGED = ("next_params", "staged")
-SAVED = ("states", "params", *STAGED, "infos", "observations", "rewards", "terminated", "truncated", "masks")
+SAVED = ("states", "memory", "params", *STAGED, "infos", "observations", "rewards", "terminated", "truncated", "masks")
 
 
 class CudaEngine(AsyncCalls):
@@ -335,7 +335,7 @@ class CudaEngine(AsyncCalls):
             self.arena.spread_params()
             self._launcher.refresh()
         for name in SAVED:
-            if name in state["arrays"] or name not in STAGED:  # which earlier versions did not save
+            if name in state["arrays"] or name not in (*STAGED, "memory"):  # which earlier versions did not save
                 self.arena.load(name, state["arrays"][name])
         if self._simulation is not None:
             self._simulation.write_states(state["arrays"]["simulation"])

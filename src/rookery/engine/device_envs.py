@@ -14,7 +14,7 @@ from rookery.errors import OptionError
 from rookery.kernel.cuda_runtime import DeviceArrays
 from rookery.kernel.env_arrays import EnvArrays
 
-WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
+WRITTEN_BACK = ("states", "memory", "params", "observations", "infos")  # by `call`: what a method of an env may change
 
 
 def copied_columns(arena: DeviceArrays, columns: Sequence[str]) -> EnvArrays:

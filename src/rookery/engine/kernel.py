@@ -34,7 +34,7 @@ from rookery.kernel.tables import check_same
 
 MODES = {AutoresetMode.NEXT_STEP: NEXT_STEP, AutoresetMode.SAME_STEP: SAME_STEP, AutoresetMode.DISABLED: DISABLED}
 SAVED = (
-    "params", "states", "infos", "final_infos", "finals", "rewards", "terminated", "truncated", "masks",
+    "params", "states", "memory", "infos", "final_infos", "finals", "rewards", "terminated", "truncated", "masks",
     "final_masks",
 )  # fmt: skip
 
@@ -425,6 +425,8 @@ class KernelEngine(Engine):
         self._load_params(state["arrays"]["params"])
         self._envs.forget_applied()
         for name in SAVED[1:]:
+            if name == "memory" and not self.world.memory:
+                continue  # which earlier versions did not save
             _restore(self.arena.arrays[name], state["arrays"][name], name)
         self._restarts.load_state_dict(state)
         self.batch.observations.put(ALL, state["observations"], self.num_envs)

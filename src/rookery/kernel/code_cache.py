@@ -71,7 +71,7 @@ def _add_function(digest: Any, function: FunctionType, seen: set[Any]) -> None:
         return
     seen.add(id(function))
     _add_code(digest, function.__code__)
-    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
+    digest.update(repr((function.__defaults__, function.__kwdefaults__, sorted(function.__dict__))).encode())
     mentioned = {name for code in codes(function.__code__) for name in code.co_names}
     for name, part in sorted({**used_globals(function), **closed_over(function)}.items()):
         digest.update(name.encode())

@@ -118,7 +118,8 @@ def _hard_env(count: Any, hard: Any) -> int:
 
 
 def _jit(function: Any, inlined: Collection[Any]) -> Any:
-    inline = function.__module__ in INLINED or function.__code__ in inlined
+    own = function.__module__ in INLINED or function.__code__ in inlined
+    inline = own or hasattr(function, "always_inlined")
     return cuda.jit(device=True, forceinline=inline)(function)
 
 
@@ -159,6 +160,9 @@ def _kernel(world: KernelWorld, device: Any, name: str, checked: bool) -> Any:
             lines.append(f"    {part}_at = {part}_memory()")
         elif source in own:
             lines.append(f"    {part}_at = {source}_at")
+        elif part == "memory" and world.memory:  # (bytes, envs): neighbouring threads read neighbouring bytes
+            lines.append(f"    {part} = carray(pointer({at[part]}), ({world.memory}, n), {part}_type)[:, i : i + 1].T")
+            continue
         else:
             far = "0" if part in SHARED else f"i * per_env * {each[part]}" if part in PARAMS else f"i * {each[part]}"
             lines.append(f"    {part}_at = pointer({at[source]} + {far})")

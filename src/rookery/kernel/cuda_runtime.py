@@ -41,8 +41,8 @@ FEW_ENVS = 16_384  # so many and fewer are spread over the whole GPU in small bl
 class DeviceArrays:
     """The arrays of `num_envs` envs as torch tensors on one device.
 
-    On a GPU, states are stored word by word, each word of all envs together, so that neighbouring threads read
-    neighbouring words. On the CPU, and in what `host` returns, they are records.
+    On a GPU, states are stored word by word, each word of all envs together, and memories byte by byte, so that
+    neighbouring threads read neighbouring words and bytes. On the CPU, and in what `host` returns, they are records.
     """
 
     def __init__(self, world: KernelWorld, num_envs: int, device: torch.device) -> None:
@@ -51,6 +51,9 @@ class DeviceArrays:
         self.dtypes = {name: host.arrays[name].dtype for name in COLUMNS}
         self.tensors: dict[str, torch.Tensor] = {}
         for name in COLUMNS:
+            if self._by_byte(name):
+                self.tensors[name] = torch.zeros((world.memory, num_envs), dtype=torch.uint8, device=device)
+                continue
             array = host.arrays[name].astype(np.float32) if name in FLOAT32 else host.arrays[name]
             self.tensors[name] = torch.from_numpy(self._encoded(name, array)).to(device)
         self.use_tables_of(world)
@@ -77,6 +80,8 @@ class DeviceArrays:
     def host(self, name: str) -> np.ndarray:
         """A copy of one column as a NumPy array."""
         array, dtype = self.tensors[name].cpu().numpy(), self.dtypes[name]
+        if self._by_byte(name):
+            return np.ascontiguousarray(array.T)
         if self._by_word(name):
             return np.ascontiguousarray(array.T).view(dtype).reshape(-1)
         return array.view(dtype).reshape(array.shape[:-1]).copy() if dtype.names else array.copy()
@@ -98,8 +103,13 @@ class DeviceArrays:
     def _by_word(self, name: str) -> bool:
         return name == "states" and self.device.type == "cuda"
 
+    def _by_byte(self, name: str) -> bool:
+        return name == "memory" and self.device.type == "cuda"
+
     def _encoded(self, name: str, array: np.ndarray) -> np.ndarray:
         """A column as it is stored on the device: records as words or as bytes."""
+        if self._by_byte(name):
+            return np.ascontiguousarray(array.T)
         if self._by_word(name):
             return np.ascontiguousarray(array.view(np.int64).reshape(len(array), -1).T)
         if array.dtype.names:

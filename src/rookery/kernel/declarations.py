@@ -91,6 +91,16 @@ def _array(value: Any) -> np.ndarray | None:
         return None
 
 
+# --- functions that are always inlined --------------------------------------------------------------------------------
+
+
+def inlined(function: Any) -> Any:
+    """A decorator for a small function that a world calls millions of times a second: compiled code contains it at every
+    place where it is called. For other helpers, the compiler decides."""
+    function.always_inlined = True
+    return function
+
+
 # --- problems that a world finds in its own step, such as a simulation that has become unstable -----------------------
 
 FIRST_PROBLEM = 4  # a `stage` of an env, besides those in env_loop.py and random.py; the others follow it

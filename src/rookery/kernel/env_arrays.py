@@ -30,7 +30,7 @@ PLAN_WORDS = (*HEADER, "timeout", "next_poll", "stop")
 CONTINUE, TIMED_OUT, INTERRUPTED = 0, 1, 2  # values of `stop`
 
 PER_ENV = (
-    "states", "params", "next_params", "staged", "info_mask", "reset_mask", "actions", "flat_actions", "faults",
+    "states", "memory", "params", "next_params", "staged", "info_mask", "reset_mask", "actions", "flat_actions", "faults",
     "failures", "started",
 )  # fmt: skip
 PER_ROW = (
@@ -89,6 +89,7 @@ class EnvArrays:
         together = () if world.num_agents == 1 else (world.num_agents,)
         return {
             "states": np.zeros(n, world.state_dtype),
+            "memory": np.zeros((n, world.memory), np.uint8),
             "params": world.params_record(),
             "next_params": world.params_record(),
             "staged": np.zeros(n, np.uint8),

@@ -41,6 +41,7 @@ FAILED_CHECK = 8  # `failures` has more
 
 COLUMNS = (
     "states",  # (n,) records
+    "memory",  # (n, bytes); on a GPU each byte of all envs together
     "params",  # (1,) or (n,) records
     "next_params",  # as `params`: those of the next episode, where `staged` is set (on a GPU only)
     "staged",  # (n,)
@@ -175,7 +176,7 @@ def _build_observe(world: KernelWorld, write_window: Function) -> Function:
         write_window(columns, tables, i, state, params)
         for agent in range(agents):
             out, scratch = columns.observations[i * agents + agent], columns.scratch[slot]
-            observe(state, out, agent, params, tables, scratch)
+            observe(state, out, agent, params, tables, scratch, columns.memory[i])
         write_masks(columns, i, state, params, tables)
 
     return observe_agents

@@ -187,26 +187,30 @@ class KernelEnv(gym.Env):
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that is needed to continue from here, as arrays; and a hash of the world's tables."""
-        saved = {name: np.frombuffer(self._env_arrays.arrays[name].tobytes(), np.uint8) for name in SAVED}
+        saved = {name: np.frombuffer(self._env_arrays.arrays[name].tobytes(), np.uint8) for name in self._saved}
         return saved | self._tables_mark()
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Continue from what `get_state` returned."""
         mark = self._tables_mark()
-        if sorted(state) != sorted([*SAVED, *mark]):
+        if sorted(state) != sorted([*self._saved, *mark]):
             raise StateError(
-                f"a state of {self.world.name} should hold {', '.join([*SAVED, *mark])}, got {', '.join(state)}"
+                f"a state of {self.world.name} should hold {', '.join([*self._saved, *mark])}, got {', '.join(state)}"
             )
         if mark and not np.array_equal(state["tables"], mark["tables"]):
             raise StateError(
                 f"the state of {self.world.name} was saved with other tables than it has now: use the same"
             )
-        for name in SAVED:
+        for name in self._saved:
             saved = state[name]
             array = self._env_arrays.arrays[name]
             if saved.nbytes != array.nbytes:
                 raise StateError(f"the saved {name} of {self.world.name} have a different size: the world has changed")
             array[...] = np.frombuffer(saved.tobytes(), array.dtype).reshape(array.shape)
+
+    @property
+    def _saved(self) -> tuple[str, ...]:
+        return (*SAVED, "memory") if self.world.memory else SAVED
 
     def _tables_mark(self) -> dict[str, np.ndarray]:
         if not self.world.tables:
@@ -237,7 +241,9 @@ class KernelEnv(gym.Env):
             self._picture()
 
     def _picture(self) -> Any:
-        return self.world.render(self.state, PlainRecord(self._env_arrays.params[0]), self.render_mode or "rgb_array")
+        memory = {"memory": self._env_arrays.memory[0]} if self.world.memory else {}
+        params = PlainRecord(self._env_arrays.params[0])
+        return self.world.render(self.state, params, self.render_mode or "rgb_array", **memory)
 
 
 def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWorld:

@@ -59,6 +59,7 @@ def rebound(function: Any, names: dict[str, Any], cells: dict[str, Any]) -> Func
     copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
     copy.__kwdefaults__ = function.__kwdefaults__
     copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+    copy.__dict__.update(function.__dict__)
     return copy
 
 

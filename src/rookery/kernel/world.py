@@ -31,10 +31,10 @@ COMPILED_TYPES = "?bhilqBHILQfd"  # NumPy's characters for dtypes that can be co
 
 # The arguments that each function may take, in any order.
 ARGUMENTS = {
-    "reset": ("state", "params", "tables", "scratch", "info"),
-    "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
+    "reset": ("state", "params", "tables", "scratch", "info", "memory"),
+    "step": ("state", "action", "params", "tables", "scratch", "info", "rewards", "memory"),
     "easy": ("state", "action", "params", "tables", "info", "rewards"),
-    "observe": ("state", "out", "agent", "params", "tables", "scratch"),
+    "observe": ("state", "out", "agent", "params", "tables", "scratch", "memory"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
     "turn": ("state", "params", "tables"),
     "window_start": ("state", "params", "tables"),
@@ -69,7 +69,8 @@ class KernelWorld:
 
     Each may also take `params` (the parameters, as attributes) and `tables` (read-only arrays, as attributes). `reset`,
     `step` and `observe` may take `scratch` (working memory, as attributes; its values on entry of `reset` and `step`
-    are undefined, and `observe`, which follows them, finds what they left). `step` may take `info`, whose attributes
+    are undefined, and `observe`, which follows them, finds what they left) and `memory` (the env's own bytes, which a
+    reset does not clear). `step` may take `info`, whose attributes
     are the env's info columns; if `reset` takes it too, a reset returns infos.
 
     With `num_agents` above 1, `step` receives one action per agent, writes `rewards[agent]`, and returns only whether
@@ -80,6 +81,7 @@ class KernelWorld:
     observation_space: Space
     action_space: Space
     state: Mapping[str, Any] = {}  # field -> dtype, or (dtype, shape)
+    memory: int = 0  # bytes of an env beside its state, for worlds with much of it: a GPU lays out the bytes of all envs
     scratch: Mapping[str, Any] = {}
     info: Mapping[str, Any] = {}
     parameters: Mapping[str, Any] = {}  # name -> default: a number, an array, or (dtype, shape) for zeros
@@ -227,7 +229,8 @@ class KernelWorld:
         return {name: checked(self.name, name, value, self._forms[name]) for name, value in values.items()}
 
     def render(self, state: Any, params: Any, mode: str) -> Any:
-        """A picture of one env: an array (height, width, 3) of bytes for mode "rgb_array"."""
+        """A picture of one env: an array (height, width, 3) of bytes for mode "rgb_array". If the world has `memory`,
+        it is passed as a further argument of that name."""
         raise NotImplementedError(f"{self.name} cannot be rendered")
 
 
@@ -249,7 +252,7 @@ def own_codes(world: KernelWorld) -> set[Any]:
 def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
     """A function that takes all arguments of the role and passes on those that `function` takes.
 
-    >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None, None)
+    >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None, None, None)
     ('the state', 'the array')
     """
     return passing(function, ROLES[role])
@@ -270,6 +273,8 @@ def _check(world: KernelWorld) -> None:
     """Refuse a world with an invalid declaration."""
     _check_spaces(world)
     _check_functions(world)
+    if not isinstance(world.memory, int) or world.memory < 0:
+        raise WorldError(f"{world.name}.memory should be a number of bytes, got {world.memory!r}")
     for kind in ("num_agents", "hard_kinds"):
         number = getattr(world, kind)
         if not isinstance(number, int) or number < 1:

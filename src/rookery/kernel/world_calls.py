@@ -21,7 +21,7 @@ def build_reset(world: KernelWorld) -> Function:
     def reset_single(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
         if informs:
             clear_info(columns.infos[i])
-        reset(state, params, tables, columns.scratch[slot], columns.infos[i])
+        reset(state, params, tables, columns.scratch[slot], columns.infos[i], columns.memory[i])
         columns.info_mask[i] = informs
 
     def reset_multi(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
@@ -29,7 +29,8 @@ def build_reset(world: KernelWorld) -> Function:
         if informs:
             for row in range(first, first + agents):
                 clear_info(columns.infos[row])
-        reset(state, params, tables, columns.scratch[slot], columns.infos[first : first + agents])
+        infos = columns.infos[first : first + agents]
+        reset(state, params, tables, columns.scratch[slot], infos, columns.memory[i])
         columns.info_mask[i] = informs
 
     return reset_single if agents == 1 else reset_multi
@@ -60,7 +61,7 @@ def build_step(world: KernelWorld) -> Function:
         clear_info(columns.infos[i])
         reward, terminated, truncated = step(
             state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i],
-            columns.rewards[i : i + 1],
+            columns.rewards[i : i + 1], columns.memory[i],
         )  # fmt: skip
         columns.rewards[i] = reward
         state.returns[0] += reward
@@ -72,8 +73,9 @@ def build_step(world: KernelWorld) -> Function:
             clear_info(columns.infos[row])
             columns.rewards[row] = 0.0
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
-        scratch = columns.scratch[slot]
-        terminated, truncated = step(state, columns.actions[i], params, tables, scratch, infos, rewards)
+        terminated, truncated = step(
+            state, columns.actions[i], params, tables, columns.scratch[slot], infos, rewards, columns.memory[i]
+        )
         for agent in range(agents):
             state.returns[agent] += rewards[agent]
         return terminated, truncated
