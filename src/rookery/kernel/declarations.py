@@ -95,8 +95,8 @@ def _array(value: Any) -> np.ndarray | None:
 
 
 def inlined(function: Any) -> Any:
-    """A decorator for a small function that a world calls millions of times a second: compiled code contains it at every
-    place where it is called. For other helpers, the compiler decides."""
+    """A decorator for a small function that a world calls millions of times a second: compiled code contains it at
+    every place where it is called. For other helpers, the compiler decides."""
     function.always_inlined = True
     return function
 

@@ -30,8 +30,8 @@ PLAN_WORDS = (*HEADER, "timeout", "next_poll", "stop")
 CONTINUE, TIMED_OUT, INTERRUPTED = 0, 1, 2  # values of `stop`
 
 PER_ENV = (
-    "states", "memory", "params", "next_params", "staged", "info_mask", "reset_mask", "actions", "flat_actions", "faults",
-    "failures", "started",
+    "states", "memory", "params", "next_params", "staged", "info_mask", "reset_mask", "actions", "flat_actions",
+    "faults", "failures", "started",
 )  # fmt: skip
 PER_ROW = (
     "infos", "final_infos", "observations", "flat", "finals", "flat_finals", "rewards", "terminated", "truncated",

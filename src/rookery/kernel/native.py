@@ -137,8 +137,8 @@ def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
 
 def _jit(function: Any, inlined: Collection[Any], compiler: type) -> Any:
     """The loop's own functions are inlined: a call passes all columns, and a step of CartPole would take 325 ns instead
-    of 30. So are the world's own functions, which have one or two callers, and what is decorated with `inlined`. For other
-    helpers, LLVM decides."""
+    of 30. So are the world's own functions, which have one or two callers, and what is decorated with `inlined`. For
+    other helpers, LLVM decides."""
     if function.__module__ in INLINED:
         return _jit_own(function, forceinline=True)
     inline = function.__code__ in inlined or hasattr(function, "always_inlined")

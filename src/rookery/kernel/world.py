@@ -81,7 +81,7 @@ class KernelWorld:
     observation_space: Space
     action_space: Space
     state: Mapping[str, Any] = {}  # field -> dtype, or (dtype, shape)
-    memory: int = 0  # bytes of an env beside its state, for worlds with much of it: a GPU lays out the bytes of all envs
+    memory: int = 0  # bytes of an env beside its state, which a GPU lays out byte by byte over all envs
     scratch: Mapping[str, Any] = {}
     info: Mapping[str, Any] = {}
     parameters: Mapping[str, Any] = {}  # name -> default: a number, an array, or (dtype, shape) for zeros

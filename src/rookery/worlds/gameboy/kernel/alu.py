@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.worlds.gameboy.kernel.layout import A, C_FLAG, F, H, H_FLAG, L, N_FLAG, Z_FLAG
+from rookery.kernel.declarations import inlined
+from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, N_FLAG, Z_FLAG, A, F, H, L
 
 
+@inlined
 def zero(value: int) -> int:
     """The flag Z of a result."""
     return 0 if value & 0xFF else Z_FLAG
 
 
+@inlined
 def calculate(state: Any, operation: int, value: int) -> None:
     """ADD, ADC, SUB, SBC, AND, XOR, OR and CP with A."""
     a = int(state.reg[A])
@@ -25,6 +28,7 @@ def calculate(state: Any, operation: int, value: int) -> None:
         state.reg[F] = zero(result) | (H_FLAG if operation == 4 else 0)
 
 
+@inlined
 def _add(state: Any, a: int, value: int, carry: int) -> None:
     total = a + value + carry
     half = (a & 15) + (value & 15) + carry
@@ -32,6 +36,7 @@ def _add(state: Any, a: int, value: int, carry: int) -> None:
     state.reg[F] = zero(total) | (H_FLAG if half > 15 else 0) | (C_FLAG if total > 255 else 0)
 
 
+@inlined
 def _subtract(state: Any, a: int, value: int, carry: int, keep: bool) -> None:
     total = a - value - carry
     half = (a & 15) - (value & 15) - carry
@@ -40,6 +45,7 @@ def _subtract(state: Any, a: int, value: int, carry: int, keep: bool) -> None:
     state.reg[F] = N_FLAG | zero(total) | (H_FLAG if half < 0 else 0) | (C_FLAG if total < 0 else 0)
 
 
+@inlined
 def step(state: Any, value: int, change: int) -> int:
     """INC (change 1) and DEC (change -1) of a byte."""
     result = (value + change) & 0xFF
@@ -48,6 +54,7 @@ def step(state: Any, value: int, change: int) -> int:
     return result
 
 
+@inlined
 def rotate(state: Any, operation: int, value: int) -> int:
     """RLC, RRC, RL, RR, SLA, SRA, SWAP and SRL of a byte."""
     carry = (int(state.reg[F]) >> 4) & 1
@@ -63,6 +70,7 @@ def rotate(state: Any, operation: int, value: int) -> int:
     return result
 
 
+@inlined
 def rotate_a(state: Any, operation: int) -> None:
     """RLCA, RRCA, RLA and RRA: as the others, but Z is 0."""
     state.reg[A] = rotate(state, operation, int(state.reg[A]))
@@ -96,6 +104,7 @@ def flag_operation(state: Any, operation: int) -> None:
         state.reg[F] = flags & Z_FLAG | carry
 
 
+@inlined
 def add_hl(state: Any, value: int) -> None:
     """ADD HL, rr."""
     hl = int(state.reg[H]) << 8 | int(state.reg[L])
@@ -107,6 +116,7 @@ def add_hl(state: Any, value: int) -> None:
     state.reg[F] = flags | (H_FLAG if half > 0xFFF else 0) | (C_FLAG if total > 0xFFFF else 0)
 
 
+@inlined
 def add_sp(state: Any, value: int) -> int:
     """SP plus a signed byte."""
     sp = state.sp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import inlined
 from rookery.worlds.gameboy.kernel.cartridge import read_ram, write_cartridge, write_ram
 from rookery.worlds.gameboy.kernel.layout import (
     DIV,
@@ -27,19 +28,28 @@ from rookery.worlds.gameboy.kernel.layout import (
     UNREADABLE,
     WX,
 )
-from rookery.worlds.gameboy.kernel.lcd import read_ly, read_mode, read_stat, schedule_lcd, sync_lcd, update_stat_line, write_lcdc
+from rookery.worlds.gameboy.kernel.lcd import (
+    read_ly,
+    read_mode,
+    read_stat,
+    schedule_lcd,
+    sync_lcd,
+    update_stat_line,
+    write_lcdc,
+)
 from rookery.worlds.gameboy.kernel.timer import reset_divider, schedule_timer, sync_timer, write_timer
 
 SERIAL_DOTS = 8 * 512  # for one byte
 
 
+@inlined
 def read(state: Any, memory: Any, tables: Any, address: int) -> int:
     """The byte at an address, now."""
     if address < 0x4000:
         return int(tables.rom[state.rom_low + address])
     if address < 0x8000:
         return int(tables.rom[state.rom_high + address])
-    if address >= 0xC000 and address < 0xE000 or address >= 0xFF80:
+    if (address >= 0xC000 and address < 0xE000) or address >= 0xFF80:
         return int(memory[address - FIRST])
     return read_other(state, memory, address)
 
@@ -59,9 +69,10 @@ def read_other(state: Any, memory: Any, address: int) -> int:
     return _read_register(state, memory, address - FIRST)
 
 
+@inlined
 def write(state: Any, memory: Any, tables: Any, address: int, value: int) -> None:
     """Write a byte to an address, now."""
-    if address >= 0xC000 and address < 0xE000 or address >= 0xFF80 and address < 0xFFFF:
+    if (address >= 0xC000 and address < 0xE000) or (address >= 0xFF80 and address < 0xFFFF):
         memory[address - FIRST] = value
     elif address < 0x8000:
         write_cartridge(state, tables.rom, tables.ram_banks[0], address, value)
@@ -131,7 +142,7 @@ def _read_register(state: Any, memory: Any, place: int) -> int:
         sync_timer(state, memory, now)
         schedule_timer(state, memory)
         state.due = 0
-    elif place == IF or place == SC or place == SB:
+    elif place < DIV or place == IF:
         settle(state, memory, now)
         state.due = 0
     return int(memory[place]) | int(UNREADABLE[place - IO])
@@ -175,7 +186,7 @@ def _write_lcd_register(state: Any, memory: Any, place: int, value: int) -> None
         memory[STAT] = value & 0x78
     elif place != LY:
         memory[place] = value
-    if place == LCDC or place == STAT or place == LYC:
+    if place <= STAT or place == LYC:
         if int(memory[LCDC]) & 0x80 and place != LCDC:
             update_stat_line(state, memory, now)
         schedule_lcd(state, memory, now)

@@ -13,8 +13,8 @@ GO_ON, FRAME_OVER, HALT_BUG = 0, 1, 2
 
 
 def run_frame(state: Any, memory: Any, tables: Any, keys: int, draw: int) -> None:
-    """Run until the frame is over: at the end of VBlank, or where the LCD is switched on or off; with the LCD off, after
-    the time of a frame. `draw` says whether the picture is looked at."""
+    """Run until the frame is over: at the end of VBlank, or where the LCD is switched on or off; with the LCD off,
+    after the time of a frame. `draw` says whether the picture is looked at."""
     _hold_keys(state, memory, keys)
     if state.draw != draw:
         state.draw = draw

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import inlined
 from rookery.worlds.gameboy.kernel.alu import add_hl, add_sp, calculate, flag_operation, rotate, rotate_a, step
 from rookery.worlds.gameboy.kernel.bus import read, settle, write, write_enabled
-from rookery.worlds.gameboy.kernel.layout import A, C, C_FLAG, F, HALTS, H_FLAG, IE, IF, LOCKED, STOPS, Z_FLAG
+from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, HALTS, IE, IF, LOCKED, STOPS, Z_FLAG, A, C, F
 
 CYCLE = 4  # dots of a machine cycle
 
 
+@inlined
 def load(state: Any, memory: Any, tables: Any, address: int) -> int:
     """Read a byte, in a machine cycle."""
     state.t += CYCLE
     return read(state, memory, tables, address)
 
 
+@inlined
 def store(state: Any, memory: Any, tables: Any, address: int, value: int) -> None:
     """Write a byte, in a machine cycle."""
     state.t += CYCLE
@@ -30,6 +33,7 @@ def store(state: Any, memory: Any, tables: Any, address: int, value: int) -> Non
         write(state, memory, tables, address, value)
 
 
+@inlined
 def immediate(state: Any, memory: Any, tables: Any) -> int:
     """The next byte of the program."""
     pc = state.pc
@@ -38,17 +42,20 @@ def immediate(state: Any, memory: Any, tables: Any) -> int:
     return read(state, memory, tables, pc)
 
 
+@inlined
 def immediate16(state: Any, memory: Any, tables: Any) -> int:
     """The next two bytes of the program."""
     low = immediate(state, memory, tables)
     return low | immediate(state, memory, tables) << 8
 
 
+@inlined
 def pair(state: Any, p: int) -> int:
     """BC, DE, HL or SP."""
     return state.sp if p == 3 else int(state.reg[2 * p]) << 8 | int(state.reg[2 * p + 1])
 
 
+@inlined
 def set_pair(state: Any, p: int, value: int) -> None:
     """Set BC, DE, HL or SP."""
     if p == 3:
@@ -58,6 +65,7 @@ def set_pair(state: Any, p: int, value: int) -> None:
         state.reg[2 * p + 1] = value & 0xFF
 
 
+@inlined
 def push(state: Any, memory: Any, tables: Any, value: int) -> None:
     """Two bytes onto the stack."""
     sp = state.sp
@@ -66,6 +74,7 @@ def push(state: Any, memory: Any, tables: Any, value: int) -> None:
     store(state, memory, tables, (sp - 2) & 0xFFFF, value & 0xFF)
 
 
+@inlined
 def pop(state: Any, memory: Any, tables: Any) -> int:
     """Two bytes from the stack."""
     sp = state.sp
@@ -74,12 +83,14 @@ def pop(state: Any, memory: Any, tables: Any) -> int:
     return low | load(state, memory, tables, (sp + 1) & 0xFFFF) << 8
 
 
+@inlined
 def holds(state: Any, condition: int) -> bool:
     """NZ, Z, NC or C."""
     flag = int(state.reg[F]) & (C_FLAG if condition & 2 else Z_FLAG)
     return (flag != 0) == (condition & 1 == 1)
 
 
+@inlined
 def execute(state: Any, memory: Any, tables: Any, op: int) -> None:
     """One instruction, whose opcode is read."""
     y, z = op >> 3 & 7, op & 7
@@ -100,6 +111,7 @@ def execute(state: Any, memory: Any, tables: Any, op: int) -> None:
         _last_quarter(state, memory, tables, op, y, z)
 
 
+@inlined
 def _first_quarter(state: Any, memory: Any, tables: Any, y: int, z: int) -> None:
     """Opcodes 00-3F."""
     if z == 0:
@@ -127,6 +139,7 @@ def _first_quarter(state: Any, memory: Any, tables: Any, y: int, z: int) -> None
         state.reg[y] = step(state, int(state.reg[y]), 1 if z == 4 else -1)
 
 
+@inlined
 def _change_at_hl(state: Any, memory: Any, tables: Any, z: int) -> None:
     """INC, DEC and LD of (HL)."""
     hl = pair(state, 2)
@@ -137,6 +150,7 @@ def _change_at_hl(state: Any, memory: Any, tables: Any, z: int) -> None:
     store(state, memory, tables, hl, value)
 
 
+@inlined
 def _load_indirect(state: Any, memory: Any, tables: Any, y: int) -> None:
     """LD between A and (BC), (DE), (HL+) or (HL-)."""
     p = min(y >> 1, 2)
@@ -149,6 +163,7 @@ def _load_indirect(state: Any, memory: Any, tables: Any, y: int) -> None:
         store(state, memory, tables, address, int(state.reg[A]))
 
 
+@inlined
 def _jump_or_rare(state: Any, memory: Any, tables: Any, y: int) -> None:
     """NOP, LD (nn),SP, STOP and JR."""
     if y >= 3:
@@ -166,6 +181,7 @@ def _jump_or_rare(state: Any, memory: Any, tables: Any, y: int) -> None:
         state.due = 0
 
 
+@inlined
 def _last_quarter(state: Any, memory: Any, tables: Any, op: int, y: int, z: int) -> None:
     """Opcodes C0-FF."""
     if op == 0xCB:
@@ -182,7 +198,7 @@ def _last_quarter(state: Any, memory: Any, tables: Any, op: int, y: int, z: int)
         value = pop(state, memory, tables)
         state.reg[A if y == 6 else y] = value >> 8
         state.reg[F if y == 6 else y + 1] = value & (0xF0 if y == 6 else 0xFF)
-    elif z == 0 and y >= 4 or z == 2 and y >= 4:
+    elif (z == 0 and y >= 4) or (z == 2 and y >= 4):
         _load_high(state, memory, tables, y, z)
     elif z == 0:
         state.t += CYCLE
@@ -195,7 +211,7 @@ def _last_quarter(state: Any, memory: Any, tables: Any, op: int, y: int, z: int)
         if op == 0xC3 or holds(state, y):
             state.t += CYCLE
             state.pc = address
-    elif z == 4 and y < 4 or op == 0xCD:
+    elif (z == 4 and y < 4) or op == 0xCD:
         address = immediate16(state, memory, tables)
         if op == 0xCD or holds(state, y):
             _call(state, memory, tables, address)
@@ -211,17 +227,20 @@ def _last_quarter(state: Any, memory: Any, tables: Any, op: int, y: int, z: int)
         state.due = 0
 
 
+@inlined
 def _call(state: Any, memory: Any, tables: Any, address: int) -> None:
     state.t += CYCLE
     push(state, memory, tables, state.pc)
     state.pc = address
 
 
+@inlined
 def _return(state: Any, memory: Any, tables: Any) -> None:
     state.pc = pop(state, memory, tables)
     state.t += CYCLE
 
 
+@inlined
 def _return_or_hl(state: Any, memory: Any, tables: Any, y: int) -> None:
     """RET, RETI, JP HL and LD SP,HL."""
     if y == 5:
@@ -236,6 +255,7 @@ def _return_or_hl(state: Any, memory: Any, tables: Any, y: int) -> None:
             state.due = 0
 
 
+@inlined
 def _load_high(state: Any, memory: Any, tables: Any, y: int, z: int) -> None:
     """LD between A and (FF00+n), (FF00+C) or (nn); ADD SP,n and LD HL,SP+n."""
     if z == 0 and y & 1:
@@ -259,6 +279,7 @@ def _load_high(state: Any, memory: Any, tables: Any, y: int, z: int) -> None:
         store(state, memory, tables, address, int(state.reg[A]))
 
 
+@inlined
 def _prefixed(state: Any, memory: Any, tables: Any) -> None:
     """CB: rotations, BIT, RES and SET."""
     op = immediate(state, memory, tables)
@@ -280,6 +301,7 @@ def _prefixed(state: Any, memory: Any, tables: Any) -> None:
         state.reg[z] = value
 
 
+@inlined
 def _halt(state: Any, memory: Any) -> None:
     """HALT, which fails if interrupts are disabled and one is requested: then the next byte is read twice."""
     settle(state, memory, state.t)

@@ -1,8 +1,8 @@
 """What a console keeps: registers and clocks in its state, and where everything is in its memory.
 
-Times are in dots: 4,194,304 a second, four to a machine cycle. `t` counts them since power-on. Nothing is stepped dot by
-dot: timer, LCD and serial port are computed from `t` when the program looks at them, and `due` says when the next of
-them needs attention.
+Times are in dots: 4,194,304 a second, four to a machine cycle. `t` counts them. Nothing is stepped dot by dot: timer,
+LCD and serial port are computed from `t` when the program looks at them, and `due` says when the next of them needs
+attention.
 """
 
 from __future__ import annotations

@@ -213,5 +213,3 @@ def write_lcdc(state: Any, memory: Any, value: int) -> None:
         _open_window(state, memory, 0)
         update_stat_line(state, memory, now)
         _end_frame(state)
-
-

@@ -87,9 +87,10 @@ def _write_tac(state: Any, memory: Any, value: int) -> None:
     now = state.t
     old = int(memory[TAC])
     divider = now - state.div_at
-    if old & 4 and (divider >> (period_bits(old) - 1)) & 1:
-        if not (value & 4 and (divider >> (period_bits(value) - 1)) & 1):
-            _tick(state, memory, now)
+    was_high = old & 4 and (divider >> (period_bits(old) - 1)) & 1
+    stays_high = value & 4 and (divider >> (period_bits(value) - 1)) & 1
+    if was_high and not stays_high:
+        _tick(state, memory, now)
     memory[TAC] = value & 7
 
 
