@@ -66,7 +66,7 @@ def read_other(state: Any, memory: Any, address: int) -> int:
         return 0xFF if read_mode(state, memory, state.t) >= 2 else int(memory[address - FIRST])
     if address < 0xFF00:
         return 0
-    return _read_register(state, memory, address - FIRST)
+    return read_register(state, memory, address - FIRST)
 
 
 @inlined
@@ -128,7 +128,7 @@ def settle(state: Any, memory: Any, now: int) -> None:
         state.serial_due = NEVER
 
 
-def _read_register(state: Any, memory: Any, place: int) -> int:
+def read_register(state: Any, memory: Any, place: int) -> int:
     now = state.t
     if place == LY:
         return read_ly(state, memory, now)
