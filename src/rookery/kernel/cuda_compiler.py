@@ -11,6 +11,7 @@ an error status, as after an exception. The kernel reads both, and ends the env.
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 import warnings
@@ -50,7 +51,7 @@ from rookery.kernel.cuda_bodies import (
     column_forms,
 )
 from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, OVER, Columns
-from rookery.kernel.translate import translate
+from rookery.kernel.translate import defined, translate
 from rookery.kernel.world import KernelWorld, own_codes
 
 # Numba says at launches that a small batch leaves a part of the GPU idle: how many envs there are is the user's choice.
@@ -118,9 +119,29 @@ def _hard_env(count: Any, hard: Any) -> int:
 
 
 def _jit(function: Any, inlined: Collection[Any]) -> Any:
-    own = function.__module__ in INLINED or function.__code__ in inlined
-    inline = own or hasattr(function, "always_inlined")
+    inline = function.__module__ in INLINED or function.__code__ in inlined
+    if hasattr(function, "never_inlined"):
+        return cuda.jit(device=True)(_called(function))
     return cuda.jit(device=True, forceinline=inline)(function)
+
+
+def _called(function: Any) -> Any:
+    """A function that calls this one, and is itself never inlined."""
+    names = ", ".join(inspect.signature(function).parameters)
+    inner = cuda.jit(device=True, forceinline=True)(function)
+    lines = ["    stay_apart()", f"    return inner({names})"]
+    return defined(f"called({names})", lines, stay_apart=_stay_apart, inner=inner, __name__=function.__module__)
+
+
+@intrinsic
+def _stay_apart(typing_context: Any) -> Any:
+    """In the function that calls it: never inline that function."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 def _kernel(world: KernelWorld, device: Any, name: str, checked: bool) -> Any:

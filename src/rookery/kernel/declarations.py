@@ -91,14 +91,27 @@ def _array(value: Any) -> np.ndarray | None:
         return None
 
 
-# --- functions that are always inlined --------------------------------------------------------------------------------
+# --- functions that are always inlined, or never ----------------------------------------------------------------------
 
 
 def inlined(function: Any) -> Any:
-    """A decorator for a small function that a world calls millions of times a second: compiled code contains it at
-    every place where it is called. For other helpers, the compiler decides."""
+    """A decorator for a small function that a world calls millions of times a second: code for a CPU contains it at
+    every place where it is called. For other helpers, and on a GPU, the compiler decides."""
     function.always_inlined = True
     return function
+
+
+def not_inlined(function: Any) -> Any:
+    """A decorator for a large function that is called at many places and seldom needed: code for a GPU, whose compiler
+    would inline it everywhere, and take minutes for that, calls it."""
+    function.never_inlined = True
+    return function
+
+
+def whole(number: Any) -> int:
+    """`int(number)`, which on a GPU too is a signed integer of 64 bits: there, `int` of a byte is an unsigned one, and
+    of that and a signed one, the sum is a double."""
+    return int(number)
 
 
 # --- problems that a world finds in its own step, such as a simulation that has become unstable -----------------------

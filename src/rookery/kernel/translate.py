@@ -17,6 +17,7 @@ import numpy as np
 
 from rookery.errors import WorldError
 from rookery.kernel import random
+from rookery.kernel.declarations import whole
 
 Function = Callable[..., Any]
 Jit = Callable[[FunctionType], Any]
@@ -27,8 +28,17 @@ def as_double(number: Any) -> Any:
     return np.float64(number)
 
 
+def as_integer(number: Any) -> Any:
+    """What `whole` is in compiled code."""
+    return np.int64(number)
+
+
 # Functions that compiled code calls instead of the original ones.
-REPLACED: dict[Any, FunctionType] = {float: as_double, random.refuse_empty_range: random.mark_empty_range}  # type: ignore[dict-item]
+REPLACED: dict[Any, Any] = {
+    float: as_double,
+    whole: as_integer,
+    random.refuse_empty_range: random.mark_empty_range,
+}
 
 
 def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.kernel.declarations import inlined
+from rookery.kernel.declarations import inlined, whole
 from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, N_FLAG, Z_FLAG, A, F, H, L
 
 
@@ -17,11 +17,11 @@ def zero(value: int) -> int:
 @inlined
 def calculate(state: Any, operation: int, value: int) -> None:
     """ADD, ADC, SUB, SBC, AND, XOR, OR and CP with A."""
-    a = int(state.reg[A])
+    a = whole(state.reg[A])
     if operation < 2:
-        _add(state, a, value, (int(state.reg[F]) >> 4) & operation)
+        _add(state, a, value, (whole(state.reg[F]) >> 4) & operation)
     elif operation < 4 or operation == 7:
-        _subtract(state, a, value, (int(state.reg[F]) >> 4) & 1 if operation == 3 else 0, operation != 7)
+        _subtract(state, a, value, (whole(state.reg[F]) >> 4) & 1 if operation == 3 else 0, operation != 7)
     else:
         result = a & value if operation == 4 else a ^ value if operation == 5 else a | value
         state.reg[A] = result
@@ -50,14 +50,14 @@ def step(state: Any, value: int, change: int) -> int:
     """INC (change 1) and DEC (change -1) of a byte."""
     result = (value + change) & 0xFF
     half = H_FLAG if (value & 15) == (15 if change > 0 else 0) else 0
-    state.reg[F] = (int(state.reg[F]) & C_FLAG) | zero(result) | half | (0 if change > 0 else N_FLAG)
+    state.reg[F] = (whole(state.reg[F]) & C_FLAG) | zero(result) | half | (0 if change > 0 else N_FLAG)
     return result
 
 
 @inlined
 def rotate(state: Any, operation: int, value: int) -> int:
     """RLC, RRC, RL, RR, SLA, SRA, SWAP and SRL of a byte."""
-    carry = (int(state.reg[F]) >> 4) & 1
+    carry = (whole(state.reg[F]) >> 4) & 1
     if operation == 6:
         result, out = (value << 4 | value >> 4) & 0xFF, 0
     elif operation & 1:
@@ -73,13 +73,13 @@ def rotate(state: Any, operation: int, value: int) -> int:
 @inlined
 def rotate_a(state: Any, operation: int) -> None:
     """RLCA, RRCA, RLA and RRA: as the others, but Z is 0."""
-    state.reg[A] = rotate(state, operation, int(state.reg[A]))
-    state.reg[F] = int(state.reg[F]) & C_FLAG
+    state.reg[A] = rotate(state, operation, whole(state.reg[A]))
+    state.reg[F] = whole(state.reg[F]) & C_FLAG
 
 
 def adjust(state: Any) -> None:
     """DAA: make A two decimal digits after an addition or subtraction of such."""
-    a, flags = int(state.reg[A]), int(state.reg[F])
+    a, flags = whole(state.reg[A]), whole(state.reg[F])
     change, carry = 0, flags & C_FLAG
     if flags & H_FLAG or (not flags & N_FLAG and a & 15 > 9):
         change = 6
@@ -93,11 +93,11 @@ def adjust(state: Any) -> None:
 
 def flag_operation(state: Any, operation: int) -> None:
     """DAA, CPL, SCF and CCF."""
-    flags = int(state.reg[F])
+    flags = whole(state.reg[F])
     if operation == 4:
         adjust(state)
     elif operation == 5:
-        state.reg[A] = ~int(state.reg[A]) & 0xFF
+        state.reg[A] = ~whole(state.reg[A]) & 0xFF
         state.reg[F] = flags | N_FLAG | H_FLAG
     else:
         carry = C_FLAG if operation == 6 else ~flags & C_FLAG
@@ -107,12 +107,12 @@ def flag_operation(state: Any, operation: int) -> None:
 @inlined
 def add_hl(state: Any, value: int) -> None:
     """ADD HL, rr."""
-    hl = int(state.reg[H]) << 8 | int(state.reg[L])
+    hl = whole(state.reg[H]) << 8 | whole(state.reg[L])
     total = hl + value
     half = (hl & 0xFFF) + (value & 0xFFF)
     state.reg[H] = total >> 8 & 0xFF
     state.reg[L] = total & 0xFF
-    flags = int(state.reg[F]) & Z_FLAG
+    flags = whole(state.reg[F]) & Z_FLAG
     state.reg[F] = flags | (H_FLAG if half > 0xFFF else 0) | (C_FLAG if total > 0xFFFF else 0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.kernel.declarations import inlined
+from rookery.kernel.declarations import inlined, not_inlined, whole
 from rookery.worlds.gameboy.kernel.cartridge import read_ram, write_cartridge, write_ram
 from rookery.worlds.gameboy.kernel.layout import (
     DIV,
@@ -46,24 +46,25 @@ SERIAL_DOTS = 8 * 512  # for one byte
 def read(state: Any, memory: Any, tables: Any, address: int) -> int:
     """The byte at an address, now."""
     if address < 0x4000:
-        return int(tables.rom[state.rom_low + address])
+        return whole(tables.rom[state.rom_low + address])
     if address < 0x8000:
-        return int(tables.rom[state.rom_high + address])
+        return whole(tables.rom[state.rom_high + address])
     if (address >= 0xC000 and address < 0xE000) or address >= 0xFF80:
-        return int(memory[address - FIRST])
+        return whole(memory[address - FIRST])
     return read_other(state, memory, address)
 
 
+@not_inlined
 def read_other(state: Any, memory: Any, address: int) -> int:
     """A read from video RAM, the cartridge's RAM, objects or registers."""
     if address < 0xA000:
-        return 0xFF if read_mode(state, memory, state.t) == 3 else int(memory[address - FIRST])
+        return 0xFF if read_mode(state, memory, state.t) == 3 else whole(memory[address - FIRST])
     if address < 0xC000:
         return read_ram(state, memory, address)
     if address < 0xFE00:
-        return int(memory[address - FIRST - 0x2000])
+        return whole(memory[address - FIRST - 0x2000])
     if address < 0xFEA0:
-        return 0xFF if read_mode(state, memory, state.t) >= 2 else int(memory[address - FIRST])
+        return 0xFF if read_mode(state, memory, state.t) >= 2 else whole(memory[address - FIRST])
     if address < 0xFF00:
         return 0
     return read_register(state, memory, address - FIRST)
@@ -80,6 +81,7 @@ def write(state: Any, memory: Any, tables: Any, address: int, value: int) -> Non
         write_other(state, memory, tables, address, value)
 
 
+@not_inlined
 def write_other(state: Any, memory: Any, tables: Any, address: int, value: int) -> None:
     """A write to video RAM, the cartridge's RAM, objects or registers."""
     if address < 0xA000:
@@ -110,7 +112,7 @@ def _copy_objects(state: Any, memory: Any, tables: Any, source: int) -> None:
         elif source >= 0xA000 and source < 0xC000:
             value = read_ram(state, memory, source + k)
         else:
-            value = int(memory[source + k - FIRST])
+            value = whole(memory[source + k - FIRST])
         memory[OAM + k] = value
 
 
@@ -123,8 +125,8 @@ def settle(state: Any, memory: Any, now: int) -> None:
         sync_lcd(state, memory, now)
     if now >= state.serial_due:
         memory[SB] = 0xFF  # nothing is connected
-        memory[SC] = int(memory[SC]) & 0x7F
-        memory[IF] = int(memory[IF]) | SERIAL_BIT
+        memory[SC] = whole(memory[SC]) & 0x7F
+        memory[IF] = whole(memory[IF]) | SERIAL_BIT
         state.serial_due = NEVER
 
 
@@ -145,16 +147,16 @@ def read_register(state: Any, memory: Any, place: int) -> int:
     elif place < DIV or place == IF:
         settle(state, memory, now)
         state.due = 0
-    return int(memory[place]) | int(UNREADABLE[place - IO])
+    return whole(memory[place]) | whole(UNREADABLE[place - IO])
 
 
 def _read_keys(state: Any, memory: Any) -> int:
-    select = int(memory[P1]) & 0x30
+    select = whole(memory[P1]) & 0x30
     low = 15
     if not select & 0x10:
-        low &= ~int(state.keys) & 15
+        low &= ~whole(state.keys) & 15
     if not select & 0x20:
-        low &= ~(int(state.keys) >> 4) & 15
+        low &= ~(whole(state.keys) >> 4) & 15
     return 0xC0 | select | low
 
 
@@ -187,7 +189,7 @@ def _write_lcd_register(state: Any, memory: Any, place: int, value: int) -> None
     elif place != LY:
         memory[place] = value
     if place <= STAT or place == LYC:
-        if int(memory[LCDC]) & 0x80 and place != LCDC:
+        if whole(memory[LCDC]) & 0x80 and place != LCDC:
             update_stat_line(state, memory, now)
         schedule_lcd(state, memory, now)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import not_inlined, whole
 from rookery.worlds.gameboy.kernel.layout import CART_RAM, MORE_RAM, RAM_BANK
 
 NO_MBC, MBC1, MBC2, MBC3, MBC5 = 0, 1, 2, 3, 5
@@ -14,6 +15,7 @@ BANK = 0x4000
 SECOND_BITS = 22  # a second is 2 ** 22 dots
 
 
+@not_inlined
 def write_cartridge(state: Any, rom: Any, ram_banks: int, address: int, value: int) -> None:
     """A write below 8000: to the registers of the cartridge."""
     if state.mbc == MBC1:
@@ -88,12 +90,12 @@ def _write_mbc5(state: Any, address: int, value: int) -> None:
 def read_ram(state: Any, memory: Any, address: int) -> int:
     """A read from A000-BFFF."""
     if state.mbc == MBC3 and state.ram_on and state.bank2 >= 8:
-        return int(state.clock[state.bank2 - 8]) if state.bank2 < 13 else 0xFF
+        return whole(state.clock[state.bank2 - 8]) if state.bank2 < 13 else 0xFF
     if state.ram_at < 0:
         return 0xFF
     if state.mbc == MBC2:
-        return 0xF0 | int(memory[state.ram_at + (address & 0x1FF)])
-    return int(memory[state.ram_at + (address & 0x1FFF)])
+        return 0xF0 | whole(memory[state.ram_at + (address & 0x1FF)])
+    return whole(memory[state.ram_at + (address & 0x1FFF)])
 
 
 def write_ram(state: Any, memory: Any, address: int, value: int) -> None:

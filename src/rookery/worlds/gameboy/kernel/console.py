@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import not_inlined, whole
 from rookery.worlds.gameboy.kernel.bus import settle
 from rookery.worlds.gameboy.kernel.cpu import CYCLE, execute, immediate, store
 from rookery.worlds.gameboy.kernel.layout import HALTS, IE, IF, KEYS_BIT, RUNS, STOPS
@@ -36,14 +37,15 @@ def run_frame(state: Any, memory: Any, tables: Any, keys: int, draw: int) -> Non
 
 def _hold_keys(state: Any, memory: Any, keys: int) -> None:
     """Hold exactly these keys. A key that is pressed requests an interrupt, and ends STOP."""
-    pressed = keys & ~int(state.keys)
+    pressed = keys & ~whole(state.keys)
     state.keys = keys
     if pressed:
-        memory[IF] = int(memory[IF]) | KEYS_BIT
+        memory[IF] = whole(memory[IF]) | KEYS_BIT
         if state.halted == STOPS:
             state.halted = RUNS
 
 
+@not_inlined
 def attend(state: Any, memory: Any, tables: Any) -> int:
     """What is due between two instructions; where the CPU halts, also what is due later."""
     while True:
@@ -60,7 +62,7 @@ def attend(state: Any, memory: Any, tables: Any) -> int:
         if state.halt_bug:
             state.halt_bug = 0
             return HALT_BUG
-        if int(memory[IF]) & int(memory[IE]) & 31:
+        if whole(memory[IF]) & whole(memory[IE]) & 31:
             if state.halted == HALTS:
                 state.halted = RUNS
             if state.ime and state.halted == RUNS:
@@ -78,12 +80,12 @@ def _interrupt(state: Any, memory: Any, tables: Any) -> None:
     state.sp = (sp - 2) & 0xFFFF
     state.t += 2 * CYCLE
     store(state, memory, tables, (sp - 1) & 0xFFFF, pc >> 8)
-    requested = int(memory[IF]) & int(memory[IE]) & 31
+    requested = whole(memory[IF]) & whole(memory[IE]) & 31
     store(state, memory, tables, (sp - 2) & 0xFFFF, pc & 0xFF)
     state.t += CYCLE
     state.pc = 0
     for k in range(5):
         if requested >> k & 1:
-            memory[IF] = int(memory[IF]) & ~(1 << k) & 0xFF
+            memory[IF] = whole(memory[IF]) & ~(1 << k) & 0xFF
             state.pc = 0x40 + 8 * k
             return

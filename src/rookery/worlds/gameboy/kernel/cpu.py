@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.kernel.declarations import inlined
+from rookery.kernel.declarations import inlined, whole
 from rookery.worlds.gameboy.kernel.alu import add_hl, add_sp, calculate, flag_operation, rotate, rotate_a, step
 from rookery.worlds.gameboy.kernel.bus import read, settle, write, write_enabled
 from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, HALTS, IE, IF, LOCKED, STOPS, Z_FLAG, A, C, F
@@ -52,7 +52,7 @@ def immediate16(state: Any, memory: Any, tables: Any) -> int:
 @inlined
 def pair(state: Any, p: int) -> int:
     """BC, DE, HL or SP."""
-    return state.sp if p == 3 else int(state.reg[2 * p]) << 8 | int(state.reg[2 * p + 1])
+    return state.sp if p == 3 else whole(state.reg[2 * p]) << 8 | whole(state.reg[2 * p + 1])
 
 
 @inlined
@@ -86,7 +86,7 @@ def pop(state: Any, memory: Any, tables: Any) -> int:
 @inlined
 def holds(state: Any, condition: int) -> bool:
     """NZ, Z, NC or C."""
-    flag = int(state.reg[F]) & (C_FLAG if condition & 2 else Z_FLAG)
+    flag = whole(state.reg[F]) & (C_FLAG if condition & 2 else Z_FLAG)
     return (flag != 0) == (condition & 1 == 1)
 
 
@@ -98,7 +98,7 @@ def execute(state: Any, memory: Any, tables: Any, op: int) -> None:
         if op == 0x76:
             _halt(state, memory)
             return
-        value = load(state, memory, tables, pair(state, 2)) if z == 6 else int(state.reg[z])
+        value = load(state, memory, tables, pair(state, 2)) if z == 6 else whole(state.reg[z])
         if op >= 0x80:
             calculate(state, y, value)
         elif y == 6:
@@ -136,7 +136,7 @@ def _first_quarter(state: Any, memory: Any, tables: Any, y: int, z: int) -> None
     elif z == 6:
         state.reg[y] = immediate(state, memory, tables)
     else:
-        state.reg[y] = step(state, int(state.reg[y]), 1 if z == 4 else -1)
+        state.reg[y] = step(state, whole(state.reg[y]), 1 if z == 4 else -1)
 
 
 @inlined
@@ -160,7 +160,7 @@ def _load_indirect(state: Any, memory: Any, tables: Any, y: int) -> None:
     if y & 1:
         state.reg[A] = load(state, memory, tables, address)
     else:
-        store(state, memory, tables, address, int(state.reg[A]))
+        store(state, memory, tables, address, whole(state.reg[A]))
 
 
 @inlined
@@ -193,7 +193,7 @@ def _last_quarter(state: Any, memory: Any, tables: Any, op: int, y: int, z: int)
     elif z == 5 and y & 1 == 0:
         state.t += CYCLE
         first = A if y == 6 else y
-        push(state, memory, tables, int(state.reg[first]) << 8 | int(state.reg[F if y == 6 else y + 1]))
+        push(state, memory, tables, whole(state.reg[first]) << 8 | whole(state.reg[F if y == 6 else y + 1]))
     elif z == 1 and y & 1 == 0:
         value = pop(state, memory, tables)
         state.reg[A if y == 6 else y] = value >> 8
@@ -272,11 +272,11 @@ def _load_high(state: Any, memory: Any, tables: Any, y: int, z: int) -> None:
     elif y & 1:
         address = immediate16(state, memory, tables)
     else:
-        address = 0xFF00 | int(state.reg[C])
+        address = 0xFF00 | whole(state.reg[C])
     if y >= 6:
         state.reg[A] = load(state, memory, tables, address)
     else:
-        store(state, memory, tables, address, int(state.reg[A]))
+        store(state, memory, tables, address, whole(state.reg[A]))
 
 
 @inlined
@@ -284,9 +284,9 @@ def _prefixed(state: Any, memory: Any, tables: Any) -> None:
     """CB: rotations, BIT, RES and SET."""
     op = immediate(state, memory, tables)
     y, z = op >> 3 & 7, op & 7
-    value = load(state, memory, tables, pair(state, 2)) if z == 6 else int(state.reg[z])
+    value = load(state, memory, tables, pair(state, 2)) if z == 6 else whole(state.reg[z])
     if op >= 0x40 and op < 0x80:
-        flags = int(state.reg[F]) & C_FLAG | H_FLAG
+        flags = whole(state.reg[F]) & C_FLAG | H_FLAG
         state.reg[F] = flags if value >> y & 1 else flags | Z_FLAG
         return
     if op < 0x40:
@@ -306,7 +306,7 @@ def _halt(state: Any, memory: Any) -> None:
     """HALT, which fails if interrupts are disabled and one is requested: then the next byte is read twice."""
     settle(state, memory, state.t)
     state.due = 0
-    requested = int(memory[IF]) & int(memory[IE]) & 31
+    requested = whole(memory[IF]) & whole(memory[IE]) & 31
     if state.ime or not requested:
         state.halted = HALTS
     elif state.ei:

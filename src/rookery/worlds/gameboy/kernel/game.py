@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.kernel.declarations import whole
 from rookery.kernel.random import integer
 from rookery.kernel.translate import defined
 from rookery.worlds.gameboy.kernel.console import run_frame
@@ -57,7 +58,7 @@ def build_reset_and_step(shown: Sequence[tuple[str, int]], tells_success: bool) 
     def step(state: Any, action: Any, memory: Any, params: Any, tables: Any, info: Any) -> tuple[float, bool]:
         for k in range(len(tables.values)):
             state.before[k] = state.values[k]
-        keys, frames = tables.buttons[action], params.frame_skip
+        keys, frames = whole(tables.buttons[action]), params.frame_skip
         for frame in range(frames):
             draw = params.draw if frame == frames - 1 else 0
             run_frame(state, memory, tables, keys if frame < params.hold else 0, draw)
@@ -81,8 +82,8 @@ def pixel(state: Any, memory: Any, tables: Any, plane: int, y: int, x: int) -> i
     stack, frame = form[STACK], plane // form[CHANNELS]
     place = form[FRAMES_AT] + (((state.steps + frame + 1) % stack) * form[ROWS] + y) * form[COLUMNS] + x
     if state.steps > 0 and frame < stack - 1:
-        return int(memory[place])
-    grey = int(GREYS[shade(state, memory, tables, y * HEIGHT // form[ROWS], x * WIDTH // form[COLUMNS])])
+        return whole(memory[place])
+    grey = whole(GREYS[shade(state, memory, tables, y * HEIGHT // form[ROWS], x * WIDTH // form[COLUMNS])])
     if stack > 1:
         memory[place] = grey
     return grey
@@ -91,7 +92,7 @@ def pixel(state: Any, memory: Any, tables: Any, plane: int, y: int, x: int) -> i
 def shade(state: Any, memory: Any, tables: Any, y: int, x: int) -> int:
     """The shade of a pixel of the screen."""
     if state.shown == AT_START:
-        return int(tables.screens[state.start, y * WIDTH + x])
+        return whole(tables.screens[state.start, y * WIDTH + x])
     return shade_of(state, memory, y, x)
 
 

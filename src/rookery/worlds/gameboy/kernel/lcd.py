@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import whole
 from rookery.worlds.gameboy.kernel.layout import (
     FRAME_DOTS,
     HEIGHT,
@@ -44,12 +45,12 @@ def dots_now(state: Any, now: int) -> int:
 
 def read_ly(state: Any, memory: Any, now: int) -> int:
     """The register LY."""
-    return line_of(dots_now(state, now)) if int(memory[LCDC]) & 0x80 else 0
+    return line_of(dots_now(state, now)) if whole(memory[LCDC]) & 0x80 else 0
 
 
 def read_mode(state: Any, memory: Any, now: int) -> int:
     """The mode, as STAT has it."""
-    if not int(memory[LCDC]) & 0x80:
+    if not whole(memory[LCDC]) & 0x80:
         return 0
     dots = dots_now(state, now)
     if dots >= VBLANK_DOTS:
@@ -67,26 +68,26 @@ def read_mode(state: Any, memory: Any, now: int) -> int:
 def read_stat(state: Any, memory: Any, now: int) -> int:
     """The register STAT."""
     ly, mode = read_ly(state, memory, now), read_mode(state, memory, now)
-    return 0x80 | (int(memory[STAT]) & 0x78) | (4 if ly == int(memory[LYC]) else 0) | mode
+    return 0x80 | (whole(memory[STAT]) & 0x78) | (4 if ly == whole(memory[LYC]) else 0) | mode
 
 
 def _draw_end(state: Any, memory: Any, line: int) -> int:
     """The dot at which mode 0 begins: later with scrolling and with objects."""
     end = DRAW + _objects_penalty(memory, line)
-    return end if state.first_frame else end + ((int(memory[SCX]) & 7) + 3) // 4 * 4
+    return end if state.first_frame else end + ((whole(memory[SCX]) & 7) + 3) // 4 * 4
 
 
 def _objects_penalty(memory: Any, line: int) -> int:
-    lcdc = int(memory[LCDC])
+    lcdc = whole(memory[LCDC])
     if not lcdc & 2:
         return 0
     height = 16 if lcdc & 4 else 8
-    scx = int(memory[SCX])
+    scx = whole(memory[SCX])
     found, places, penalty = 0, 0, 0
     for k in range(40):
-        y = int(memory[OAM + 4 * k]) - 16
+        y = whole(memory[OAM + 4 * k]) - 16
         if found < 10 and y <= line and line < y + height:
-            x = int(memory[OAM + 4 * k + 1])
+            x = whole(memory[OAM + 4 * k + 1])
             found += 1
             if x < 168:
                 penalty += 6
@@ -101,22 +102,22 @@ def _objects_penalty(memory: Any, line: int) -> int:
 def _same_place(memory: Any, k: int, x: int, line: int, height: int) -> bool:
     """Whether an earlier object of the line begins at the same x."""
     for other in range(k):
-        y = int(memory[OAM + 4 * other]) - 16
-        if y <= line and line < y + height and int(memory[OAM + 4 * other + 1]) == x:
+        y = whole(memory[OAM + 4 * other]) - 16
+        if y <= line and line < y + height and whole(memory[OAM + 4 * other + 1]) == x:
             return True
     return False
 
 
 def update_stat_line(state: Any, memory: Any, now: int) -> None:
     """Request the STAT interrupt where its line rises. The LCD must be on."""
-    enabled = int(memory[STAT])
+    enabled = whole(memory[STAT])
     if not enabled & 0x78:
         state.stat_line = 0
         return
     dots = dots_now(state, now)
     mode = read_mode(state, memory, now)
     high = False
-    if enabled & 0x40 and line_of(dots) == int(memory[LYC]):
+    if enabled & 0x40 and line_of(dots) == whole(memory[LYC]):
         high = True
     if enabled & 0x08 and mode == 0 and not (state.first_frame and dots < SEARCH):
         high = True
@@ -133,7 +134,7 @@ def sync_lcd(state: Any, memory: Any, now: int) -> None:
     """Let everything happen that is due until now."""
     while state.lcd_due <= now:
         when = state.lcd_due
-        if not int(memory[LCDC]) & 0x80:
+        if not whole(memory[LCDC]) & 0x80:
             state.frame_at = when
             _end_frame(state)
         elif when - state.frame_at >= FRAME_DOTS:
@@ -164,7 +165,7 @@ def _line_event(state: Any, memory: Any, when: int) -> None:
 
 
 def _open_window(state: Any, memory: Any, line: int) -> None:
-    if int(memory[WY]) == line:
+    if whole(memory[WY]) == line:
         state.window_open = 1
 
 
@@ -180,17 +181,17 @@ def _end_frame(state: Any) -> None:
 
 def schedule_lcd(state: Any, memory: Any, now: int) -> None:
     """Find the next event after now."""
-    if not int(memory[LCDC]) & 0x80:
+    if not whole(memory[LCDC]) & 0x80:
         state.lcd_due = state.frame_at + FRAME_DOTS
         return
     dots = now - state.frame_at
-    if not (int(memory[STAT]) & 0x78 or state.draw):
+    if not (whole(memory[STAT]) & 0x78 or state.draw):
         state.lcd_due = state.frame_at + (VBLANK_DOTS if dots < VBLANK_DOTS else FRAME_DOTS)
         return
     line, dot = dots // LINE_DOTS, dots % LINE_DOTS
     next_dot = LINE_DOTS
     if line < HEIGHT:
-        end = _draw_end(state, memory, line) if int(memory[STAT]) & 8 else DRAW
+        end = _draw_end(state, memory, line) if whole(memory[STAT]) & 8 else DRAW
         if dot < end:
             next_dot = end
         elif dot < LY_UP and line < HEIGHT - 1:
@@ -200,7 +201,7 @@ def schedule_lcd(state: Any, memory: Any, now: int) -> None:
 
 def write_lcdc(state: Any, memory: Any, value: int) -> None:
     """Switching the LCD on or off ends the frame: the next one begins now."""
-    was_on, now = int(memory[LCDC]) & 0x80, state.t
+    was_on, now = whole(memory[LCDC]) & 0x80, state.t
     memory[LCDC] = value
     if was_on and not value & 0x80:
         state.frame_at = now

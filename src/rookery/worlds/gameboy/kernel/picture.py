@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import whole
 from rookery.worlds.gameboy.kernel.layout import (
     BGP,
     HEIGHT,
@@ -36,7 +37,7 @@ KEPT_LCDC, KEPT_SCX, KEPT_SCY, KEPT_BGP, KEPT_OBP0, KEPT_OBP1, KEPT_WX, KEPT_WIN
 def keep_line(state: Any, memory: Any, line: int) -> None:
     """Keep the registers of a line, when it is drawn."""
     at = LINES + LINE_BYTES * line
-    lcdc = int(memory[LCDC])
+    lcdc = whole(memory[LCDC])
     memory[at + KEPT_LCDC] = lcdc
     memory[at + KEPT_SCX] = memory[SCX]
     memory[at + KEPT_SCY] = memory[SCY]
@@ -44,7 +45,7 @@ def keep_line(state: Any, memory: Any, line: int) -> None:
     memory[at + KEPT_OBP0] = memory[OBP0]
     memory[at + KEPT_OBP1] = memory[OBP1]
     memory[at + KEPT_WX] = memory[WX]
-    if lcdc & 0x20 and lcdc & 1 and state.window_open and int(memory[WX]) < 167:
+    if lcdc & 0x20 and lcdc & 1 and state.window_open and whole(memory[WX]) < 167:
         memory[at + KEPT_WINDOW] = state.window_line
         state.window_line += 1
     else:
@@ -66,12 +67,12 @@ def _list_objects(memory: Any) -> None:
     for line in range(HEIGHT):
         memory[LINE_OBJECTS + OBJECTS_BYTES * line] = 0
     for k in range(40):
-        top = int(memory[SHOWN_OAM + 4 * k]) - 16
+        top = whole(memory[SHOWN_OAM + 4 * k]) - 16
         for line in range(max(top, 0), min(top + 16, HEIGHT)):
-            lcdc = int(memory[LINES + LINE_BYTES * line])
+            lcdc = whole(memory[LINES + LINE_BYTES * line])
             if line < top + (16 if lcdc & 4 else 8):
                 at = LINE_OBJECTS + OBJECTS_BYTES * line
-                found = int(memory[at])
+                found = whole(memory[at])
                 if found < MOST_OBJECTS:
                     memory[at] = found + 1
                     memory[at + 1 + found] = k
@@ -82,38 +83,38 @@ def pixel(state: Any, memory: Any, y: int, x: int) -> int:
     if not state.shown:
         return 0
     at = LINES + LINE_BYTES * y
-    lcdc = int(memory[at + KEPT_LCDC])
+    lcdc = whole(memory[at + KEPT_LCDC])
     color = _background_color(memory, at, lcdc, y, x) if lcdc & 1 else 0
-    behind = (int(memory[at + KEPT_BGP]) >> (2 * color)) & 3 if lcdc & 1 else 0
+    behind = (whole(memory[at + KEPT_BGP]) >> (2 * color)) & 3 if lcdc & 1 else 0
     if not lcdc & 2:
         return behind
     shade = behind
     objects = LINE_OBJECTS + OBJECTS_BYTES * y
     nearest = 256
-    for k in range(int(memory[objects])):
-        entry = SHOWN_OAM + 4 * int(memory[objects + 1 + k])
-        left = int(memory[entry + 1])
+    for k in range(whole(memory[objects])):
+        entry = SHOWN_OAM + 4 * whole(memory[objects + 1 + k])
+        left = whole(memory[entry + 1])
         column = x + 8 - left
         if column >= 0 and column < 8 and left < nearest:
-            flags = int(memory[entry + 3])
+            flags = whole(memory[entry + 3])
             dots = _object_color(memory, entry, flags, lcdc, y, column)
             if dots:
                 nearest = left
-                palette = int(memory[at + (KEPT_OBP1 if flags & 0x10 else KEPT_OBP0)])
+                palette = whole(memory[at + (KEPT_OBP1 if flags & 0x10 else KEPT_OBP0)])
                 shade = behind if flags & 0x80 and color else (palette >> (2 * dots)) & 3
     return shade
 
 
 def _background_color(memory: Any, at: int, lcdc: int, y: int, x: int) -> int:
     """The color of the background or the window, before its palette."""
-    window, left = int(memory[at + KEPT_WINDOW]), int(memory[at + KEPT_WX]) - 7
+    window, left = whole(memory[at + KEPT_WINDOW]), whole(memory[at + KEPT_WX]) - 7
     if window != NO_WINDOW and x >= left:
         column, row, tiles = x - left, window, 0x1C00 if lcdc & 0x40 else 0x1800
     else:
-        column = (x + int(memory[at + KEPT_SCX])) & 255
-        row = (y + int(memory[at + KEPT_SCY])) & 255
+        column = (x + whole(memory[at + KEPT_SCX])) & 255
+        row = (y + whole(memory[at + KEPT_SCY])) & 255
         tiles = 0x1C00 if lcdc & 0x08 else 0x1800
-    tile = int(memory[SHOWN_VRAM + tiles + (row >> 3) * 32 + (column >> 3)])
+    tile = whole(memory[SHOWN_VRAM + tiles + (row >> 3) * 32 + (column >> 3)])
     if not lcdc & 0x10 and tile < 128:
         tile += 256
     return _tile_color(memory, tile * 16 + (row & 7) * 2, 7 - (column & 7))
@@ -122,15 +123,15 @@ def _background_color(memory: Any, at: int, lcdc: int, y: int, x: int) -> int:
 def _object_color(memory: Any, entry: int, flags: int, lcdc: int, y: int, column: int) -> int:
     """The color of an object, before its palette; 0 is transparent."""
     height = 16 if lcdc & 4 else 8
-    row = y + 16 - int(memory[entry])
+    row = y + 16 - whole(memory[entry])
     if flags & 0x40:
         row = height - 1 - row
-    tile = int(memory[entry + 2])
+    tile = whole(memory[entry + 2])
     if height == 16:
         tile &= 0xFE
     return _tile_color(memory, tile * 16 + row * 2, column if flags & 0x20 else 7 - column)
 
 
 def _tile_color(memory: Any, at: int, bit: int) -> int:
-    low, high = int(memory[SHOWN_VRAM + at]), int(memory[SHOWN_VRAM + at + 1])
+    low, high = whole(memory[SHOWN_VRAM + at]), whole(memory[SHOWN_VRAM + at + 1])
     return (low >> bit) & 1 | ((high >> bit) & 1) << 1

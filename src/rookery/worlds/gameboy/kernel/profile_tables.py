@@ -23,6 +23,7 @@ SIGNS = ("==", "!=", "<=", ">=", "<", ">")
 TERMS = {"step": STEP, "change": CHANGE, "first_visit": FIRST_VISIT, "threshold": THRESHOLD}
 ENTRY_BYTES = 8  # of a place that was visited: whether there is one, and its values
 KEY_BYTES = ENTRY_BYTES - 1
+Whole = tuple[int, ...]
 NEVER_JUMPS = 1 << 60
 NONE = -1  # in place of a value's number
 
@@ -62,9 +63,7 @@ class ProfileTables:
             self._parts.append((self._index[part.left], SIGNS.index(part.sign), right, part.factor))
         return first, len(condition.parts)
 
-    def _feature(
-        self, seen: MemoryFeature, named: Mapping[str, MemoryValue]
-    ) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    def _feature(self, seen: MemoryFeature, named: Mapping[str, MemoryValue]) -> tuple[Whole, tuple[float, ...]]:
         value, first = self._index[seen.value], len(self._choices)
         if seen.values is not None:
             self._choices += range(seen.values) if isinstance(seen.values, int) else seen.values

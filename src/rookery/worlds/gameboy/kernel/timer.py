@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import whole
 from rookery.worlds.gameboy.kernel.layout import IF, NEVER, TAC, TIMA, TIMER_BIT, TMA
 
 
@@ -28,17 +29,17 @@ def sync_timer(state: Any, memory: Any, now: int) -> None:
             memory[IF] = memory[IF] | TIMER_BIT
             state.reloaded_at = state.reload_at
             state.reload_at = 0
-        tac = int(memory[TAC])
+        tac = whole(memory[TAC])
         if tac & 4:
             bits = period_bits(tac)
             before = (state.timer_at - state.div_at) >> bits
             ticks = ((now - state.div_at) >> bits) - before
-            left = 256 - int(memory[TIMA])
+            left = 256 - whole(memory[TIMA])
             if ticks >= left:
                 _overflow(state, memory, state.div_at + ((before + left) << bits))
                 again = True
             else:
-                memory[TIMA] = int(memory[TIMA]) + ticks
+                memory[TIMA] = whole(memory[TIMA]) + ticks
                 state.timer_at = now
         else:
             state.timer_at = now
@@ -46,12 +47,12 @@ def sync_timer(state: Any, memory: Any, now: int) -> None:
 
 def schedule_timer(state: Any, memory: Any) -> None:
     """Find the next interrupt; the ticks must be counted up to now."""
-    tac = int(memory[TAC])
+    tac = whole(memory[TAC])
     if state.reload_at > 0:
         state.timer_due = state.reload_at
     elif tac & 4:
         bits = period_bits(tac)
-        ticks = ((state.timer_at - state.div_at) >> bits) + 256 - int(memory[TIMA])
+        ticks = ((state.timer_at - state.div_at) >> bits) + 256 - whole(memory[TIMA])
         state.timer_due = state.div_at + (ticks << bits) + 4
     else:
         state.timer_due = NEVER
@@ -60,7 +61,7 @@ def schedule_timer(state: Any, memory: Any) -> None:
 def reset_divider(state: Any, memory: Any) -> None:
     """Any write to DIV: a selected bit that was 1 falls."""
     now = state.t
-    tac = int(memory[TAC])
+    tac = whole(memory[TAC])
     if tac & 4 and ((now - state.div_at) >> (period_bits(tac) - 1)) & 1:
         _tick(state, memory, now)
     state.div_at = now
@@ -85,7 +86,7 @@ def write_timer(state: Any, memory: Any, place: int, value: int) -> None:
 def _write_tac(state: Any, memory: Any, value: int) -> None:
     """The selected bit may fall because another one is selected, or none."""
     now = state.t
-    old = int(memory[TAC])
+    old = whole(memory[TAC])
     divider = now - state.div_at
     was_high = old & 4 and (divider >> (period_bits(old) - 1)) & 1
     stays_high = value & 4 and (divider >> (period_bits(value) - 1)) & 1
@@ -95,10 +96,10 @@ def _write_tac(state: Any, memory: Any, value: int) -> None:
 
 
 def _tick(state: Any, memory: Any, now: int) -> None:
-    if int(memory[TIMA]) == 255:
+    if whole(memory[TIMA]) == 255:
         _overflow(state, memory, now)
     else:
-        memory[TIMA] = int(memory[TIMA]) + 1
+        memory[TIMA] = whole(memory[TIMA]) + 1
 
 
 def _overflow(state: Any, memory: Any, when: int) -> None:

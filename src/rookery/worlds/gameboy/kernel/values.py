@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.kernel.declarations import whole
 from rookery.worlds.gameboy.kernel.bus import read_register
 from rookery.worlds.gameboy.kernel.cartridge import read_ram
 from rookery.worlds.gameboy.kernel.layout import FIRST as FIRST_ADDRESS
@@ -56,7 +57,7 @@ def peek(state: Any, memory: Any, address: int) -> int:
         return read_ram(state, memory, address)
     if address >= 0xFF00 and address < 0xFF80:
         return read_register(state, memory, address - FIRST_ADDRESS)
-    return int(memory[address - FIRST_ADDRESS])
+    return whole(memory[address - FIRST_ADDRESS])
 
 
 def read_values(state: Any, memory: Any, tables: Any) -> None:
@@ -194,7 +195,7 @@ def _visit(state: Any, memory: Any, tables: Any, term: Any) -> bool:
     at = (key ^ key >> 15 ^ key >> 31) * 40503 & (places - 1)
     for _ in range(places):
         entry = term[VISITED] + at * ENTRY_BYTES
-        if int(memory[entry]) == 0:
+        if whole(memory[entry]) == 0:
             memory[entry] = 1
             for k in range(KEY_BYTES):
                 memory[entry + 1 + k] = key >> 8 * k & 0xFF
@@ -207,6 +208,6 @@ def _visit(state: Any, memory: Any, tables: Any, term: Any) -> bool:
 
 def _holds_key(memory: Any, entry: int, key: int) -> bool:
     for k in range(KEY_BYTES):  # noqa: SIM110 - as above
-        if int(memory[entry + 1 + k]) != key >> 8 * k & 0xFF:
+        if whole(memory[entry + 1 + k]) != key >> 8 * k & 0xFF:
             return False
     return True

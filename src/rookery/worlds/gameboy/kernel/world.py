@@ -12,7 +12,7 @@ from rookery.errors import OptionError
 from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.gameboy import states
-from rookery.worlds.gameboy.game_profile import LoadedProfile, find
+from rookery.worlds.gameboy.game_profile import find
 from rookery.worlds.gameboy.kernel.game import (
     CONSOLE_PLACES,
     GREYS,
@@ -47,6 +47,16 @@ class GameBoyWorld(KernelWorld):
         self._build(**options)
         super().__init__()
 
+    @classmethod
+    def of(
+        cls, profile: Profile, cartridge: Cartridge, starts: list[Start], screen: tuple[int, int] | None = None
+    ) -> GameBoyWorld:
+        """A world of these consoles. It cannot be pickled."""
+        world = object.__new__(cls)
+        world._lay_out(profile, cartridge, starts, profile.observation.kind, profile.episode.length, screen)
+        KernelWorld.__init__(world)
+        return world
+
     def __reduce__(self) -> Any:
         return _made_again, (self._options, self.values)
 
@@ -78,13 +88,12 @@ class GameBoyWorld(KernelWorld):
             where = f"{found.path} lists no values for it ([observation] memory)"
             raise OptionError(f"observation is {kind!r}, but {where}")
         length = episode_length or found.profile.episode.length
-        self._lay_out(found, cartridge, starts, kind, length, screen)
+        self._lay_out(found.profile, cartridge, starts, kind, length, screen)
 
     def _lay_out(
-        self, found: LoadedProfile, cartridge: Cartridge, starts: list[Start], kind: str, length: int, screen: Any
+        self, profile: Profile, cartridge: Cartridge, starts: list[Start], kind: str, length: int, screen: Any
     ) -> None:
         """Declare the world."""
-        profile = found.profile
         made = ProfileTables(profile, cartridge.memory, length)
         frames_at = cartridge.memory + made.visited_bytes
         form = _picture_form(profile, frames_at, screen)
