@@ -174,6 +174,10 @@ def gpu_rate(name: str, world: GameBoyWorld, num_envs: int, frames: int, steps: 
 
 def gpu_rows(roms: Path, quick: bool) -> None:
     busy, sizes = roms / BUSY, (16_384,) if quick else (16_384, 65_536, 131_072)
+    for registers in (64, 96, 128, 255):
+        world = make_world(OURS, 8)
+        world.max_registers = registers
+        _try(gpu_rate, f"our game, {registers} registers a thread", world, 65_536, 8, 10, False, 30)
     for n in sizes:
         _try(gpu_rate, "our game", make_world(OURS, 8), n, 8, 10, False, 30)
     for n in sizes:

@@ -66,7 +66,7 @@ def kernels(world: KernelWorld, checked: bool = False) -> Bodies:
     """The bodies of a world as kernels."""
     bodies = build_bodies(world, reserve_serially)  # `reserve` is numba-cuda's in a kernel; its source is in the key
     easy, lines = code_cache.fingerprint(world.easy, ""), lines_key(world) if checked else ""
-    sizes = sorted(world.table_sizes.items())
+    sizes = [*sorted(world.table_sizes.items()), world.max_registers]
     key = key_of(bodies, [column_forms(world), table_forms(world), sizes, easy, lines, versions()])
 
     def make() -> Bodies:

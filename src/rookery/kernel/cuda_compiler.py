@@ -74,9 +74,10 @@ def dispatchers(world: KernelWorld, checked: bool = False) -> Bodies:
     # For the CPU first: its errors name the line, and it refuses writes to tables.
     native.entry_point(world.on_cpu, checked)
     bodies, jit = build_bodies(world, _reserve), partial(_jit, inlined=own_codes(world))
+    limit = {"max_registers": world.max_registers} if world.max_registers else {}
     return Bodies(
         **{
-            name: cuda.jit(_kernel(world, translate(body, jit), name, checked))
+            name: cuda.jit(**limit)(_kernel(world, translate(body, jit), name, checked))
             for name, body in bodies._asdict().items()
         }
     )

@@ -94,6 +94,7 @@ class KernelWorld:
     problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
     returned_by = "step"  # the function of the class that returns what a step does
     bounds = True  # False: indices are not checked in compiled code, where a wrong one can change other envs, or crash
+    max_registers = 0  # of a GPU's thread: with fewer of them, more envs run at the same time; 0: the compiler decides
     calls_c = False  # True: it calls functions of a C library, which a GPU cannot
     step_parts = 1  # equal parts of a step, of which `begin_step`, if there is one, makes all but the last
     simulation: Simulation | None = None  # what steps all envs on a GPU, between the world's own functions

@@ -43,12 +43,12 @@ SERIAL_DOTS = 8 * 512  # for one byte
 
 
 @inlined
-def read(state: Any, memory: Any, tables: Any, address: int) -> int:
+def read(state: Any, memory: Any, rom: Any, address: int) -> int:
     """The byte at an address, now."""
     if address < 0x4000:
-        return whole(tables.rom[state.rom_low + address])
+        return whole(rom[state.rom_low + address])
     if address < 0x8000:
-        return whole(tables.rom[state.rom_high + address])
+        return whole(rom[state.rom_high + address])
     if (address >= 0xC000 and address < 0xE000) or address >= 0xFF80:
         return whole(memory[address - FIRST])
     return read_other(state, memory, address)
@@ -71,18 +71,18 @@ def read_other(state: Any, memory: Any, address: int) -> int:
 
 
 @inlined
-def write(state: Any, memory: Any, tables: Any, address: int, value: int) -> None:
+def write(state: Any, memory: Any, rom: Any, address: int, value: int) -> None:
     """Write a byte to an address, now."""
     if (address >= 0xC000 and address < 0xE000) or (address >= 0xFF80 and address < 0xFFFF):
         memory[address - FIRST] = value
     elif address < 0x8000:
-        write_cartridge(state, tables.rom, tables.ram_banks[0], address, value)
+        write_cartridge(state, rom, address, value)
     else:
-        write_other(state, memory, tables, address, value)
+        write_other(state, memory, rom, address, value)
 
 
 @not_inlined
-def write_other(state: Any, memory: Any, tables: Any, address: int, value: int) -> None:
+def write_other(state: Any, memory: Any, rom: Any, address: int, value: int) -> None:
     """A write to video RAM, the cartridge's RAM, objects or registers."""
     if address < 0xA000:
         if read_mode(state, memory, state.t) != 3:
@@ -96,19 +96,19 @@ def write_other(state: Any, memory: Any, tables: Any, address: int, value: int) 
             memory[address - FIRST] = value
     elif address == 0xFF46:
         memory[DMA] = value
-        _copy_objects(state, memory, tables, value << 8)
+        _copy_objects(state, memory, rom, value << 8)
     elif address >= 0xFF00:
         _write_register(state, memory, address - FIRST, value)
 
 
-def _copy_objects(state: Any, memory: Any, tables: Any, source: int) -> None:
+def _copy_objects(state: Any, memory: Any, rom: Any, source: int) -> None:
     """OAM DMA. It takes 160 machine cycles, in which a program can only run from high RAM; here all bytes are copied
     at its beginning."""
     if source >= 0xE000:
         source -= 0x2000
     for k in range(160):
         if source < 0x8000:
-            value = read(state, memory, tables, source + k)
+            value = read(state, memory, rom, source + k)
         elif source >= 0xA000 and source < 0xC000:
             value = read_ram(state, memory, source + k)
         else:

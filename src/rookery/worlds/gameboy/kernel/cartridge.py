@@ -16,7 +16,7 @@ SECOND_BITS = 22  # a second is 2 ** 22 dots
 
 
 @not_inlined
-def write_cartridge(state: Any, rom: Any, ram_banks: int, address: int, value: int) -> None:
+def write_cartridge(state: Any, rom: Any, address: int, value: int) -> None:
     """A write below 8000: to the registers of the cartridge."""
     if state.mbc == MBC1:
         _write_mbc1(state, address, value)
@@ -26,10 +26,10 @@ def write_cartridge(state: Any, rom: Any, ram_banks: int, address: int, value: i
         _write_mbc3(state, address, value)
     elif state.mbc == MBC5:
         _write_mbc5(state, address, value)
-    select_banks(state, rom, ram_banks)
+    select_banks(state, rom)
 
 
-def select_banks(state: Any, rom: Any, ram_banks: int) -> None:
+def select_banks(state: Any, rom: Any) -> None:
     """Find where ROM and RAM are, after a register of the cartridge has changed."""
     bank, low, ram_bank = state.bank, 0, state.bank2
     if state.mbc == MBC1:
@@ -40,8 +40,8 @@ def select_banks(state: Any, rom: Any, ram_banks: int) -> None:
     state.rom_high = ((bank * BANK) & mask) - BANK
     state.rom_low = (low * BANK) & mask
     state.ram_at = -1
-    if ram_banks > 0 and (state.ram_on or state.mbc == NO_MBC) and not (state.mbc == MBC3 and ram_bank >= 8):
-        ram_bank &= ram_banks - 1
+    if state.ram_banks > 0 and (state.ram_on or state.mbc == NO_MBC) and not (state.mbc == MBC3 and ram_bank >= 8):
+        ram_bank &= state.ram_banks - 1
         state.ram_at = CART_RAM if ram_bank == 0 else MORE_RAM + (ram_bank - 1) * RAM_BANK
 
 

@@ -13,7 +13,7 @@ from rookery.worlds.gameboy.kernel.lcd import schedule_lcd
 GO_ON, FRAME_OVER, HALT_BUG = 0, 1, 2
 
 
-def run_frame(state: Any, memory: Any, tables: Any, keys: int, draw: int) -> None:
+def run_frame(state: Any, memory: Any, rom: Any, keys: int, draw: int) -> None:
     """Run until the frame is over: at the end of VBlank, or where the LCD is switched on or off; with the LCD off,
     after the time of a frame. `draw` says whether the picture is looked at."""
     _hold_keys(state, memory, keys)
@@ -24,15 +24,15 @@ def run_frame(state: Any, memory: Any, tables: Any, keys: int, draw: int) -> Non
     repeat = 0
     while True:
         if state.t >= state.due:
-            found = attend(state, memory, tables)
+            found = attend(state, memory, rom)
             if found == FRAME_OVER:
                 return
             repeat = 1 if found == HALT_BUG else 0
-        op = immediate(state, memory, tables)
+        op = immediate(state, memory, rom)
         if repeat:
             state.pc = (state.pc - 1) & 0xFFFF
             repeat = 0
-        execute(state, memory, tables, op)
+        execute(state, memory, rom, op)
 
 
 def _hold_keys(state: Any, memory: Any, keys: int) -> None:
@@ -46,7 +46,7 @@ def _hold_keys(state: Any, memory: Any, keys: int) -> None:
 
 
 @not_inlined
-def attend(state: Any, memory: Any, tables: Any) -> int:
+def attend(state: Any, memory: Any, rom: Any) -> int:
     """What is due between two instructions; where the CPU halts, also what is due later."""
     while True:
         settle(state, memory, state.t)
@@ -66,22 +66,22 @@ def attend(state: Any, memory: Any, tables: Any) -> int:
             if state.halted == HALTS:
                 state.halted = RUNS
             if state.ime and state.halted == RUNS:
-                _interrupt(state, memory, tables)
+                _interrupt(state, memory, rom)
         state.due = min(state.timer_due, state.lcd_due, state.serial_due)
         if state.halted == RUNS:
             return GO_ON
         state.t += max((state.due - state.t + CYCLE - 1) // CYCLE, 1) * CYCLE
 
 
-def _interrupt(state: Any, memory: Any, tables: Any) -> None:
+def _interrupt(state: Any, memory: Any, rom: Any) -> None:
     """Call the handler of the first interrupt that is requested. The push may write to IE, and cancel it."""
     state.ime = 0
     pc, sp = state.pc, state.sp
     state.sp = (sp - 2) & 0xFFFF
     state.t += 2 * CYCLE
-    store(state, memory, tables, (sp - 1) & 0xFFFF, pc >> 8)
+    store(state, memory, rom, (sp - 1) & 0xFFFF, pc >> 8)
     requested = whole(memory[IF]) & whole(memory[IE]) & 31
-    store(state, memory, tables, (sp - 2) & 0xFFFF, pc & 0xFF)
+    store(state, memory, rom, (sp - 2) & 0xFFFF, pc & 0xFF)
     state.t += CYCLE
     state.pc = 0
     for k in range(5):

@@ -46,6 +46,7 @@ STATE = {
     "shown": "u1",  # whether the last picture shows anything
     "keys": "u1",  # right left up down A B select start
     "mbc": "u1",  # the kind of cartridge
+    "ram_banks": "u1",  # of 8 KiB
     "ram_on": "u1",
     "bank_mode": "u1",
     "latch": "u1",

@@ -81,7 +81,8 @@ def power_on(cartridge: Cartridge) -> Start:
 def _finished(console: np.ndarray, memory: np.ndarray, cartridge: Cartridge, screen: np.ndarray) -> Start:
     """With everything that follows from the rest."""
     state, rows, rom = PlainRecord(console[0]), PlainRows(memory), PlainRows(cartridge.rom)
-    select_banks(state, rom, cartridge.ram_banks)
+    state.ram_banks = cartridge.ram_banks
+    select_banks(state, rom)
     schedule_timer(state, rows)
     requested = memory[IF]
     if memory[LCDC] & 0x80:

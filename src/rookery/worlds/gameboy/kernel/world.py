@@ -101,7 +101,6 @@ class GameBoyWorld(KernelWorld):
         self.memory = frames_at + (rows * columns * stack if kind != "memory" and stack > 1 else 0)
         self.tables = {
             "rom": cartridge.rom,
-            "ram_banks": np.array([cartridge.ram_banks], np.int64),
             "starts": np.array([_console_numbers(start) for start in starts], np.int64),
             "start_memory": np.array([start.memory for start in starts]),
             "screens": np.array([start.screen.ravel() for start in starts]),
