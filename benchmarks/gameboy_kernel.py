@@ -22,7 +22,7 @@ import numpy as np
 import rookery
 from rookery.worlds.gameboy.game_profile import read
 from rookery.worlds.gameboy.kernel.header import Cartridge, cartridge_of
-from rookery.worlds.gameboy.kernel.starts import CONSOLE, Start, power_on
+from rookery.worlds.gameboy.kernel.starts import CONSOLE, StartConsole, power_on
 from rookery.worlds.gameboy.kernel.world import KEYS, GameBoyWorld
 from rookery.worlds.gameboy.rom import ROMS
 
@@ -47,14 +47,14 @@ PHASES, PHASE_STEPS = 64, 7  # consoles out of step start from so many states, e
 
 
 def make_world(
-    rom: Path, frames: int, kind: str = "memory", screen: Any = None, starts: list[Start] | None = None
+    rom: Path, frames: int, kind: str = "memory", screen: Any = None, starts: list[StartConsole] | None = None
 ) -> GameBoyWorld:
     cartridge = cartridge_of(rom.read_bytes(), str(rom))
     profile = read(PROFILE.format(frames=frames, kind=kind))
     return GameBoyWorld.of(profile, cartridge, starts or [power_on(cartridge)], screen)
 
 
-def later_starts(rom: Path, count: int) -> list[Start]:
+def later_starts(rom: Path, count: int) -> list[StartConsole]:
     """The same game at many moments."""
     cartridge: Cartridge = cartridge_of(rom.read_bytes(), str(rom))
     envs = rookery.make_vec(make_world(rom, 8), 1, backend="kernel")
@@ -66,7 +66,9 @@ def later_starts(rom: Path, count: int) -> list[Start]:
         console = np.zeros(1, CONSOLE)
         for name in CONSOLE.names or ():
             console[name] = envs.arena.states[name][:1]
-        found.append(Start(console, envs.arena.memory[0, : cartridge.memory].copy(), np.zeros((144, 160), np.uint8)))
+        found.append(
+            StartConsole(console, envs.arena.memory[0, : cartridge.memory].copy(), np.zeros((144, 160), np.uint8))
+        )
     return found
 
 

@@ -58,7 +58,7 @@ SOUND_BEFORE_BUFFER, SOUND_AFTER_BUFFER = 24, 25 + 16 + 16 + 3 + 8 + 1 + 105 + 6
 
 
 @dataclass(frozen=True)
-class Start:
+class StartConsole:
     """A console, with the picture that its screen shows."""
 
     console: np.ndarray  # one record
@@ -66,7 +66,7 @@ class Start:
     screen: np.ndarray  # shades, (144, 160)
 
 
-def power_on(cartridge: Cartridge) -> Start:
+def power_on(cartridge: Cartridge) -> StartConsole:
     """A console when the boot ROM of the first model has ended."""
     console, memory = np.zeros(1, CONSOLE), np.zeros(cartridge.memory, np.uint8)
     state = PlainRecord(console[0])
@@ -78,7 +78,7 @@ def power_on(cartridge: Cartridge) -> Start:
     return _finished(console, memory, cartridge, np.zeros((HEIGHT, WIDTH), np.uint8))
 
 
-def _finished(console: np.ndarray, memory: np.ndarray, cartridge: Cartridge, screen: np.ndarray) -> Start:
+def _finished(console: np.ndarray, memory: np.ndarray, cartridge: Cartridge, screen: np.ndarray) -> StartConsole:
     """With everything that follows from the rest."""
     state, rows, rom = PlainRecord(console[0]), PlainRows(memory), PlainRows(cartridge.rom)
     state.ram_banks = cartridge.ram_banks
@@ -90,7 +90,7 @@ def _finished(console: np.ndarray, memory: np.ndarray, cartridge: Cartridge, scr
     memory[IF] = requested
     schedule_lcd(state, rows, state.t)
     state.serial_due = NEVER
-    return Start(console, memory, screen)
+    return StartConsole(console, memory, screen)
 
 
 class _Reader:
@@ -115,7 +115,7 @@ class _Reader:
         return np.frombuffer(self.bytes(count), np.uint8)
 
 
-def from_pyboy(data: bytes, cartridge: Cartridge) -> Start:
+def from_pyboy(data: bytes, cartridge: Cartridge) -> StartConsole:
     """The console in a save state of PyBoy; a WorldError if it is of another format."""
     reader = _Reader(data)
     if reader.byte() != PYBOY_FORMAT:

@@ -25,7 +25,7 @@ from rookery.worlds.gameboy.kernel.game import (
 from rookery.worlds.gameboy.kernel.header import Cartridge, cartridge_of
 from rookery.worlds.gameboy.kernel.layout import HEIGHT, STATE, WIDTH
 from rookery.worlds.gameboy.kernel.profile_tables import ProfileTables
-from rookery.worlds.gameboy.kernel.starts import Start, from_pyboy
+from rookery.worlds.gameboy.kernel.starts import StartConsole, from_pyboy
 from rookery.worlds.gameboy.observe import MemoryObservation
 from rookery.worlds.gameboy.profile_schema import Profile
 from rookery.worlds.gameboy.rom import find_rom
@@ -49,7 +49,7 @@ class GameBoyWorld(KernelWorld):
 
     @classmethod
     def of(
-        cls, profile: Profile, cartridge: Cartridge, starts: list[Start], screen: tuple[int, int] | None = None
+        cls, profile: Profile, cartridge: Cartridge, starts: list[StartConsole], screen: tuple[int, int] | None = None
     ) -> GameBoyWorld:
         """A world of these consoles. It cannot be pickled."""
         world = object.__new__(cls)
@@ -91,7 +91,7 @@ class GameBoyWorld(KernelWorld):
         self._lay_out(found.profile, cartridge, starts, kind, length, screen)
 
     def _lay_out(
-        self, profile: Profile, cartridge: Cartridge, starts: list[Start], kind: str, length: int, screen: Any
+        self, profile: Profile, cartridge: Cartridge, starts: list[StartConsole], kind: str, length: int, screen: Any
     ) -> None:
         """Declare the world."""
         made = ProfileTables(profile, cartridge.memory, length)
@@ -150,7 +150,7 @@ def _made_again(options: dict[str, Any], values: dict[str, Any]) -> GameBoyWorld
     return world
 
 
-def _console_numbers(start: Start) -> list[int]:
+def _console_numbers(start: StartConsole) -> list[int]:
     """The numbers of a console, in the order of CONSOLE_PLACES."""
     numbers = [int(number) for name in STATE for number in np.ravel(start.console[name][0])]
     assert len(numbers) == len(CONSOLE_PLACES)
