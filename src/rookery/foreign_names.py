@@ -115,10 +115,11 @@ OPTIONS: dict[str, dict[str, str]] = {
         "policy_frequency": "policy_delay",
     },
 }
-# The same here and there: known without the learner's section too.
+# Rookery's own names that are known without the learner's section too; many are the same elsewhere.
 SAME = (
-    "batch_size", "buffer_size", "exploration_noise", "gae_lambda", "gamma", "max_grad_norm", "noise_clip",
-    "normalise_observations", "normalise_rewards", "policy_delay", "policy_noise", "target_entropy", "target_kl", "tau",
+    "activation", "batch_size", "buffer_size", "critic_hidden", "exploration_noise", "gae_lambda", "gamma",
+    "hidden", "max_grad_norm", "network", "network_options", "noise_clip", "normalise_observations",
+    "normalise_rewards", "policy_delay", "policy_noise", "target_entropy", "target_kl", "tau",
 )  # fmt: skip
 # Translated with the help of another key.
 COMBINED = ("train_freq", "train_frequency", "gradient_steps", "exploration_fraction")

@@ -389,7 +389,7 @@ def test_import_is_light():
 def test_public_names():
     """Each can be had; docs/api.md lists them."""
     assert all(getattr(rookery, name) is not None for name in rookery.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="rookery has no 'nothing'"):
         _ = rookery.nothing
 
 

@@ -215,7 +215,7 @@ def test_nan_is_refused() -> None:
 
 def test_a_network_of_ones_own_may_be_given_nan() -> None:
     agent = agent_for()
-    agent.policy.encoder = CustomEncoder(torch.nn.Identity(), agent.observation_space, 3)
+    agent.policy.encoder = CustomEncoder(torch.nn.Identity(), agent.observation_space, agent.policy.leaves, 3, False)
     bad = np.full((2, 3), np.nan)
     assert len(agent.act(bad)) == 2
 
