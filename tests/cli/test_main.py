@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -213,7 +214,7 @@ def test_a_missing_package_is_one_line_with_one_command(command, tmp_path, capsy
 
 def test_a_fault_of_our_own_is_shown_whole(monkeypatch, capsys):
     """Where no line of the user's was on the way, ours are what there is to report."""
-    monkeypatch.setattr(doctor, "run_checks", lambda: None)
+    monkeypatch.setattr(doctor, "_start_methods", lambda: None)
     assert main(["doctor"]) == 1
     assert "rookery/tools/doctor.py" in capsys.readouterr().err
 
@@ -235,8 +236,8 @@ def test_an_env_that_fails_for_good_is_no_bad_input(failure, world, monkeypatch,
 def test_short_names_of_worlds_are_known_to_the_tools(monkeypatch):
     """What `rookery train` calls hockey is hockey to `rookery tune` too."""
     asked: list[str] = []
-    monkeypatch.setattr(tune, "tune", lambda world, *_: asked.append(world))
-    monkeypatch.setattr(tune, "print_table", lambda result: None)
+    result = SimpleNamespace(as_json=dict, print=lambda: None)
+    monkeypatch.setattr(tune, "tune", lambda world, *_: asked.append(world) or result)
     assert main(["tune", "hockey"]) == main(["tune", "CartPole-v1"]) == 0
     assert asked == ["rookery/HockeyOne-v0", "CartPole-v1"]
 
@@ -274,7 +275,7 @@ def test_interrupt_is_quiet(monkeypatch, capsys):
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(doctor, "run_checks", interrupted)
+    monkeypatch.setattr(doctor, "doctor", interrupted)
     assert main(["doctor"]) == 130
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")

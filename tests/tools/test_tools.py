@@ -195,7 +195,7 @@ def test_auto_chooses_what_the_table_says(monkeypatch, capsys):
     rates = {("serial", 8, 1): 4e4, ("serial", 32, 1): 6e4, ("process", 32, 2): 4e4, ("process", 64, 2): 5e4}
     monkeypatch.setattr(tune, "candidates", lambda *_: [EnginePlan(*plan) for plan in rates])
     monkeypatch.setattr(measurements, "contest", lambda source, cost, plans, *_, **__: [(rates[p], 0) for p in plans])
-    tune.print_table(tune.tune("CartPole-v1"))
+    tune.tune("CartPole-v1").print()
     marked = [line for line in capsys.readouterr().out.splitlines() if "chosen by auto" in line]
     assert [line.split()[:3] for line in marked] == [["serial", "32", "60,000"]]
     with closing(rookery.make_vec("CartPole-v1")) as envs:

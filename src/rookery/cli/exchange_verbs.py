@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from rookery.cli.arguments import (
     WORLD_HELP,
@@ -63,6 +64,7 @@ def add_export(commands: Commands) -> None:
 
 def _export(options: argparse.Namespace) -> int:
     formats = {name: getattr(options, name) for name in FORMATS if getattr(options, name) is not None}
+    chosen: Any
     chosen, file = next(iter(formats.items()), ("onnx", ""))
     if file:
         check_file(file)

@@ -70,6 +70,7 @@ class SeedsResult:
 
 def train_seeds(
     world: str | Path | Mapping[str, Any] | RunConfig,
+    /,
     seeds: int | Sequence[int] = 5,
     jobs: int | None = None,
     **options: Unpack[TrainOptions],
