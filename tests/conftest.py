@@ -59,6 +59,22 @@ def contests():
     """`auto` measures engines in turns, as it does for users."""
 
 
+@pytest.fixture(autouse=True)
+def runs_end_without_a_drawing(request, monkeypatch):
+    """An empty file stands for the plot of a run, which takes half a second to draw, unless the test is about it."""
+    if not request.node.get_closest_marker("draws"):
+        monkeypatch.setattr("rookery.monitor.plot_process.plot_run", _empty_plot)
+
+
+def _empty_plot(folder):
+    from rookery.monitor.plots import learning_plot
+
+    path = learning_plot(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
 @pytest.fixture
 def all_allowed(monkeypatch):
     """For tests below the functions that users call, which allow what the user names (see rookery/gate.py)."""

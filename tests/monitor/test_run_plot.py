@@ -20,6 +20,7 @@ from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.plots import draw, plot_run
 
 pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.draws
 
 
 def told(folder: Path, events: list[Event]) -> Path:
