@@ -36,19 +36,22 @@ CLASSIC: Recipes = {
         },
     },
     "Pendulum-v1": {
-        **ppo(16, 200_000, rollout_length=128, minibatches=8, epochs=10, gamma=0.9, learning_rate=1e-3),
+        **falling(
+            16, 400_000, rollout_length=128, minibatches=8, epochs=10, gamma=0.95, learning_rate=1e-3,
+            normalise_rewards=True,
+        ),
         "sac": {
             "num_envs": 8,
             "steps": 20_000,
             "sac": {"learning_rate": 1e-3, "updates_per_step": 0.5, "start_steps": 1000, "hidden": [128, 128]},
         },
     },
-    "Acrobot-v1": ppo(
-        16, 500_000, rollout_length=128, minibatches=4, epochs=4, gae_lambda=0.94, learning_rate=1e-3,
+    "Acrobot-v1": falling(
+        16, 500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
         normalise_observations=True,
     ),
-    "MountainCar-v0": ppo(
-        16, 400_000, rollout_length=16, gae_lambda=0.98, learning_rate=1e-3, entropy=0.01, normalise_observations=True,
+    "MountainCar-v0": falling(
+        16, 600_000, rollout_length=16, gae_lambda=0.98, learning_rate=1e-3, entropy=0.01, normalise_observations=True,
         normalise_rewards=True,
     ),
     "MountainCarContinuous-v0": {
