@@ -13,12 +13,6 @@ DOCS_BIN := $(DOCS_VENV)/bin
 DOCS_READY := $(DOCS_VENV)/.ready
 NOTEBOOKS_READY := $(DOCS_VENV)/.ready-for-notebooks
 
-# uv needs a seventh of pip's CPU time, and takes its packages from where pip would. What it cannot install, pip does.
-UV = $(if $(PIP_CERT),SSL_CERT_FILE=$(PIP_CERT)) $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX=$(PIP_INDEX_URL)) \
-	$(if $(PIP_FIND_LINKS),UV_FIND_LINKS=$(PIP_FIND_LINKS)) $(BIN)/uv pip install --python $(BIN)/python
-install = $(UV) --quiet -c constraints.txt $(1) || \
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt $(1)
-
 # Modules are kept as bytecode whatever the environment says. Otherwise each program that a test starts compiles the
 # sources of torch again, which takes longer than most tests.
 export PYTHONDONTWRITEBYTECODE :=
@@ -91,17 +85,19 @@ setup: $(READY)  ## a virtual environment in .venv with everything
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	-$(BIN)/python -m pip install --quiet --upgrade --only-binary :all: -c constraints.txt pip uv
+	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
 $(TRAIN_READY): $(VENV)/.made $(PACKAGE)
 	@echo "setting up: torch and a compiler take a minute"
-	$(call install,-e '.[train,gameboy]')
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,gameboy]'
 	@touch $@
 
+# What tests use is compiled beside the second half, which waits for files and needs one core.
 $(READY): $(VENV)/.made $(PACKAGE)
-	$(call install,-e '.[dev]')
-	-$(BIN)/python tests/warm_up.py > $(VENV)/warm_up.log 2>&1
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[train]'
+	$(BIN)/python tests/warm_up.py > $(VENV)/warm_up.log 2>&1 & \
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'; installed=$$?; wait; exit $$installed
 	@touch $@ $(TRAIN_READY)
 
 $(DOCS_READY): pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""Compiles what most tests need and keeps it in the user's cache: the last part of `make setup`, on two cores.
+"""Compiles what most tests need and keeps it in the user's cache: `make setup` does so while it installs the rest.
 
 Otherwise each process of the tests compiles the same for a minute and more, at the same time.
 """
