@@ -24,19 +24,19 @@ MODULES = ("math", "np", "numpy")
 REMAINING = "1.0 - progress"
 
 
-def recorded(key: str, value: Any) -> Any:
-    """A value with the names of classes and functions in it."""
+def recorded(key: str, value: Any, session: bool = False) -> Any:
+    """A value with the names of classes and functions in it; with `session`, they may be such of this session alone."""
     if isinstance(value, (list, tuple)):
         return [recorded(key, item) for item in value]
-    return value if not callable(value) or type(value).__name__ == "device" else _name(key, value)
+    return _name(key, value, session) if callable(value) else value
 
 
-def _name(key: str, code: Any) -> str:
+def _name(key: str, code: Any, session: bool) -> str:
     name = name_in_file(code)
     if name is not None:
         return name
     shown = getattr(code, "__qualname__", type(code).__name__).rpartition(".")[2].replace("<lambda>", "a lambda")
-    if key.rpartition(".")[2] == "network":
+    if session:
         say(
             f"`{key}`: {shown} is a class of this Python session; to load or resume the run in another one, define it "
             "there again"

@@ -216,7 +216,7 @@ def converted(learner: str, name: str, option: str, value: Any, place: str) -> d
         return {option: first, schedule: text}
     if callable(value) and option.endswith("_schedule"):
         return {option: factor_schedule(place, value)}
-    return {option: recorded(place, value)}
+    return {option: recorded(place, value, session=option == "network")}
 
 
 def _number(text: str, place: str) -> float:
