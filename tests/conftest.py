@@ -76,6 +76,14 @@ def _empty_plot(folder):
 
 
 @pytest.fixture
+def short_checks(request, monkeypatch):
+    """`check_world` measures speeds for a moment, unless the test compares them."""
+    if not request.node.get_closest_marker("alone"):
+        monkeypatch.setattr("rookery.tools.kernel_checks.SPEED_SECONDS", 0.05)
+        monkeypatch.setattr("rookery.tools.kernel_checks.BATCH_SECONDS", 0.05)
+
+
+@pytest.fixture
 def all_allowed(monkeypatch):
     """For tests below the functions that users call, which allow what the user names (see rookery/gate.py)."""
     monkeypatch.setattr("rookery.gate._follows_parent", [True])

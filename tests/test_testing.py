@@ -16,6 +16,8 @@ from rookery.errors import OptionError, WorldError
 from rookery.testing import WorldReport, check_world
 from rookery.tools import kernel_checks
 
+pytestmark = pytest.mark.usefixtures("short_checks")
+
 
 class Sound(gym.Env):
     """A world without fault: a walk in the plane. Faults are planted by overriding a part."""

@@ -17,6 +17,8 @@ from rookery.tools.bench import bench
 from rookery.tools.function_profile import profile_steps
 from rookery.tools.measurements import measure_trials
 
+pytestmark = pytest.mark.usefixtures("short_checks")
+
 
 class Choosy(gym.Env):
     """Of nine actions from 5 to 13, a few are legal, others each time; the mask is in the info."""

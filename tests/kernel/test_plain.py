@@ -18,6 +18,8 @@ from rookery.kernel.random import integer
 from rookery.kernel.world import KernelWorld
 from rookery.testing import check_world
 
+pytestmark = pytest.mark.usefixtures("short_checks")
+
 SIDE = 4
 MOVES = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
 

@@ -327,11 +327,11 @@ KINDS = [pytest.param("DDDQN", marks=pytest.mark.slow), "SAC"]  # the first has 
 @pytest.mark.parametrize("num_envs", [1, pytest.param(4, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind, num_envs):
-    """A curriculum file of four phases runs through, with a phase after each 8 episodes."""
-    result = run_file(curriculum(kind, tmp_path, 8), num_envs)
+    """A curriculum file of four phases runs through, with a phase after each 4 episodes."""
+    result = run_file(curriculum(kind, tmp_path, 4), num_envs)
     assert result.reason == "finished"
-    assert result.episodes == 32
-    assert boundaries(result.path) == [0, 8, 16, 24]
+    assert result.episodes == 16
+    assert boundaries(result.path) == [0, 4, 8, 12]
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ from rookery.testing import check_world
 from rookery.worlds.gameboy.env import GameBoyEnv
 from worlds.gameboy.cartridges import rom
 
+pytestmark = pytest.mark.usefixtures("short_checks")
+
 NOTHING, LEFT, RIGHT, A, BOTH = range(5)
 KINDS = ("memory", "pixels", "both")
 
