@@ -259,7 +259,7 @@ def test_seconds_as_a_second_objective(tmp_path, training, stop):
     view = run_worker(config(tmp_path, objectives="value+seconds"), stop)
     assert all(len(trial.values) == 2 and trial.values[1] == 1.0 for trial in view.trials)
     front = pareto_front(view)
-    assert [one["number"] for one in front] == [view.best.number]
+    assert [one.number for one in front] == [view.best.number]
 
 
 @pytest.mark.slow

@@ -195,6 +195,14 @@ class Engine(SegmentStepping):
         result[4]["env_id"] = ids
         return result
 
+    def step_rows(
+        self, actions: Any, rows: np.ndarray
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Step the envs of these rows, in ascending order and fewer than `batch_size`; returns what `step` does, for
+        them."""
+        self.send(actions, rows)
+        return self.recv()
+
     def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
         """Start the next episodes of some envs with these reset options, by env number, also where envs reset
         themselves. They hold for all later episodes, until others are given. A running episode is not changed."""

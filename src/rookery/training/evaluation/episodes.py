@@ -226,8 +226,7 @@ class EpisodeEnvs:
         if len(rows) == engine.num_envs:
             observations, _, terminated, truncated, infos = engine.step(actions)
         else:
-            engine.send(actions, rows)
-            observations, _, terminated, truncated, infos = engine.recv()  # of all that were sent
+            observations, _, terminated, truncated, infos = engine.step_rows(actions, rows)
         return observations, terminated | truncated, infos
 
     def close(self) -> None:
