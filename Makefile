@@ -93,7 +93,7 @@ $(TRAIN_READY): $(VENV)/.made $(PACKAGE)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,gameboy]'
 	@touch $@
 
-# What tests use is compiled beside the second half, which waits for files and needs one core.
+# Code that tests use is compiled during the second half, which waits for files and needs one core.
 $(READY): $(VENV)/.made $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[train]'
 	$(BIN)/python tests/warm_up.py > $(VENV)/warm_up.log 2>&1 & \

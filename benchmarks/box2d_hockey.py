@@ -1,6 +1,6 @@
 """The original hockey game on Box2D, with its scripted opponent: what an agent meets when it leaves rookery.
 
-Players are numbered 0 (left) and 1 (right). As in the original, a game goes on for one step beyond its limit of 250,
+Players are numbered 0 (left) and 1 (right). As in the original, a game continues for one step beyond its limit of 250,
 and the counts of a puck that is held survive a reset.
 """
 
@@ -148,7 +148,7 @@ class Script:
         self._swing = self._random.uniform(0, math.pi)
 
     def reset(self) -> None:
-        """A new game begins; the swing of the racket goes on, as in the original."""
+        """A new game begins; the swing of the racket continues, as in the original."""
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """What it does where it observes this."""

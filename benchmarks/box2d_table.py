@@ -48,7 +48,8 @@ class Table:
     """A Box2D world with all that belongs to a game."""
 
     def __init__(self, rackets: Sequence[Point], puck: Point, on_contact: Callable[[str], None]) -> None:
-        """With rackets and puck at these places; `on_contact` is told the name of what the puck begins to touch."""
+        """With rackets and puck at these places; `on_contact` is called with the name of what the puck begins to
+        touch."""
         self._contacts = Contacts(on_contact)  # which Box2D does not keep alive
         self._world = b2World(gravity=(0, 0), contactListener=self._contacts)
         self._add_walls()

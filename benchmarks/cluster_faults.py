@@ -123,9 +123,9 @@ def full_rows(folder: Path, seconds: float) -> list[Row]:
             ended = run.interrupt()
             steps = np.array([steps for _, steps in run.told])
     uneven = int(np.count_nonzero(np.diff(steps) != steps[0]))
-    what = f"object store full for {seconds:g} s ({size} objects of somebody else; {during} rollouts meanwhile)"
+    what = f"object store full for {seconds:g} s ({size} objects of somebody else; {during} rollouts in the meantime)"
     return [
-        Row(f"{what}: the run goes on", f"exit {ended}", "", float(ended == 128 + signal.SIGINT), 1, ""),
+        Row(f"{what}: the run continues", f"exit {ended}", "", float(ended == 128 + signal.SIGINT), 1, ""),
         Row(f"{what}: rollouts not counted once", "", "", uneven, 0, "", most=True),
     ]
 

@@ -6,7 +6,7 @@ PATH is the interpreter of a virtual environment with `ray[rllib]` and torch: RL
 Both sides have a cluster of their own with as many cores, the learner in the process that was started, 8 envs, 128
 steps of each in a rollout, 4 epochs with minibatches of 256 rows, and two perceptrons with 64 and 64 tanh units. RLlib
 has two env runners with 4 envs each, rookery an engine with two workers. They train in turns, in slices: the other side
-is stopped meanwhile. Exits with 1 if rookery makes less than 5 times their env steps a second in a row that must.
+is stopped in the meantime. Exits with 1 if rookery makes less than 5 times their env steps a second in a row that must.
 
 - cartpole: Gymnasium's CartPole-v1 on both sides
 - kernel: our compiled CartPole, which makes the same steps as Gymnasium's, beside Gymnasium's on theirs

@@ -4,8 +4,8 @@
 
 The nodes are two of `ray.cluster_utils.Cluster` on this machine, with two runners each. The second one is killed after
 a quarter of the trials, in the middle of what it trains. Every trial is a run of PPO on CartPole. A trial counts if it
-has one value; it was recorded twice if its end was told twice. With --apart the nodes do not find the study's folder,
-as on machines without a shared disk: their runs are sent back.
+has one value; it was recorded twice if its end was reported twice. With --apart the nodes do not find the study's
+folder, as on machines without a shared disk: their runs are sent back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Outcome:
 
     finished: int = 0
     other: int = 0  # trials that failed, or are open
-    ends: Counter[int] = field(default_factory=Counter)  # how often the end of each trial was told
+    ends: Counter[int] = field(default_factory=Counter)  # how often the end of each trial was reported
     lost: list[str] = field(default_factory=list)  # what was said about lost runners
     seconds_to_next: float = 0.0  # from the kill to the next end of a trial
     seconds: float = 0.0

@@ -22,7 +22,7 @@ UPDATES = 20
 
 
 def speed_rows(folder: Path, world: str, turns: int) -> list[Row]:
-    """Steps per second through Ray and without, in turns: the other run is stopped meanwhile."""
+    """Steps per second through Ray and without, in turns: the other run is stopped in the meantime."""
     title, config, seconds = WORLDS[world]
     with running(config, folder, "alone") as alone:
         alone.wait_rollouts(5)
@@ -55,7 +55,7 @@ class Slice(NamedTuple):
 
 
 def _slices(sides: dict[str, Run], turns: int, seconds: float) -> dict[str, list[Slice]]:
-    """Of both sides in turns; the other one is stopped meanwhile."""
+    """Of both sides in turns; the other one is stopped in the meantime."""
     found: dict[str, list[Slice]] = {name: [] for name in sides}
     for _ in range(turns):
         for name, run in sides.items():

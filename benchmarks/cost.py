@@ -5,7 +5,7 @@
 A pair is a fresh process of each side; the two take short turns, in random order. The median ratio of neighbouring
 turns is the pair's. Fresh processes, as two of the same code differ by a percent or two in where things lie in memory.
 The figure is the median over the pairs, with an interval that holds the true median in 95 of 100 measurements. Exits
-with 1 if the whole of that interval lies beyond the limit: then it is no accident.
+with 1 if the whole of that interval lies beyond the limit: then it is not an accident.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def main(name: str) -> None:
     """First says which `rookery` this is; then a line for a line."""
     logging.getLogger("rookery").setLevel(logging.WARNING)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the work itself prints is no answer
+    os.dup2(2, 1)  # what the work itself prints is not an answer
     turn = ROWS[name][1]()
     print(rookery.__file__, loops.COMPILED, file=answers)
     for line in sys.stdin:

@@ -1,10 +1,10 @@
 """What the dashboard stands: `python benchmarks/dashboard_abuse.py [--only streams|unread|bad] [--requests 10000]`.
 
-Each part starts `rookery dashboard` with a token, on a few runs, of which one grows. Meanwhile a good client asks again
-and again, and must be answered. The abuse is repeated in rounds on one server: Python keeps memory and threads that it
-has needed once, but what leaks grows with every round. After the last round the server may have no more memory,
-descriptors and threads than the most after the rounds before. Server and clients share the machine. Exits with 1 if a
-figure misses what it must reach.
+Each part starts `rookery dashboard` with a token, on a few runs, of which one grows. In the meantime, a good client
+asks again and again, and must be answered. The abuse is repeated in rounds on one server: Python keeps memory and
+threads that it has needed once, but what leaks grows with every round. After the last round the server may have no more
+memory, descriptors and threads than the most after the rounds before. Server and clients share the machine. Exits with
+1 if a figure misses what it must reach.
 
 - streams: so many streams at once (--streams), half of the run, half of the table; each must be complete
 - unread: clients that ask for streams and large files, and never read
@@ -218,7 +218,7 @@ async def never_read(server: Abused, clients: int) -> list[Row]:
     for _, writer in opened:
         writer.transport.abort()
     what = f"{clients} clients that never read"
-    memory = Row(f"{what}: memory meanwhile", f"{highest:.0f} MB", "", highest, 300, unit=" MB", most=True)
+    memory = Row(f"{what}: memory in the meantime", f"{highest:.0f} MB", "", highest, 300, unit=" MB", most=True)
     return [memory, Row(f"{what}: still connected", f"{left}", "the good client", left, 1, unit="", most=True)]
 
 

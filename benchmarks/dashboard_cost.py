@@ -1,9 +1,9 @@
 """What the dashboard costs a training run: PPO on the compiled CartPole, while somebody reads the run's stream.
 
 One run trains all the time. The dashboard is stopped (SIGSTOP) and continued in turns, so that neighbouring slices of
-time differ in it alone. When it is continued it also reads what was written meanwhile, so that its cost is rather too
-high. The figure is the median of the ratios of neighbouring slices, with an interval that holds the true median in 95
-of 100 measurements. Less noisy is the processor time of the server, as a share of the time of one core.
+time differ in it alone. When it is continued it also reads what was written in the meantime, so that its cost is rather
+too high. The figure is the median of the ratios of neighbouring slices, with an interval that holds the true median in
+95 of 100 measurements. Less noisy is the processor time of the server, as a share of the time of one core.
 """
 
 from __future__ import annotations

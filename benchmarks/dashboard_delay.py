@@ -45,7 +45,7 @@ def delay_rows(folder: Path) -> Iterator[Row]:
         page.evaluate(WATCH, [".chart-place", "data-last"])
         before = page.evaluate(PICTURE)
         chart = _delays(page, folder / "grown" / "run", LINES, lambda number: str((number + 1) * STEPS))
-        assert page.evaluate(PICTURE) != before, "the chart is not drawn anew"
+        assert page.evaluate(PICTURE) != before, "the chart is not drawn again"
         yield _row("in the chart of its page", chart)
         page.goto(served.url)
         page.wait_for_selector("table tbody tr a[href]")

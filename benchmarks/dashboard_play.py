@@ -37,7 +37,7 @@ RECORD = """() => {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0, help="for which it is played (10)")
-    parser.add_argument("--keys", type=int, default=60, metavar="N", help="keys that are pressed meanwhile (60)")
+    parser.add_argument("--keys", type=int, default=60, metavar="N", help="keys that are pressed in the meantime (60)")
     parser.add_argument("--json", action="store_true", help="print the row as JSON")
     options = parser.parse_args()
     row = measure(options.seconds, options.keys)

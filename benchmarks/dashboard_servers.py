@@ -1,4 +1,4 @@
-"""Servers to measure, each in a process of its own: the dashboard, and how others are asked."""
+"""Servers to measure, each in a process of its own: the dashboard, and how others are queried."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A study of 50,000 trials in the browser, ours and optuna-dashboard's: `python benchmarks/dashboard_study.py`.
 
-Both servers are started anew for each turn and read the same SQLite file. The time is from the address until a dot of
+Both servers are started again for each turn and read the same SQLite file. The time is from the address until a dot of
 every finished trial is drawn in the plot of their values; for ours also until the parameters of all trials, the best
 trial, the importances and the intermediate values are there. Needs Chromium, Playwright and optuna-dashboard.
 """

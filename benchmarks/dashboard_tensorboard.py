@@ -1,6 +1,6 @@
 """The curves of 250 runs, in the dashboard and in TensorBoard: a row of `dashboard.py`.
 
-Both servers are started anew for each round, in turns, and read the same metrics from the page cache of the system.
+Both servers are started again for each round, in turns, and read the same metrics from the page cache of the system.
 Each was started once before, so that Python has compiled its modules. The time is from the start of the server until a
 client has received one curve of every run, complete to its last point. It asks as the pages do: of TensorBoard the time
 series plugin, first for the tags and then for the metric of all runs; of the dashboard the table of runs, the metrics

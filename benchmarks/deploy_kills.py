@@ -111,7 +111,7 @@ def work(folder: Path, run: Path, acknowledged: Path) -> None:
                 file.write(b"%d\n" % version)
                 if number % 3 == 1:
                     registry.rollback()
-            except RegistryError:  # the other deployer promoted meanwhile, or is at work
+            except RegistryError:  # the other deployer promoted in the meantime, or is at work
                 continue
 
 

@@ -115,7 +115,7 @@ def measured_rate(make: Callable[[], Any], seconds: float, name: str) -> float:
 
 def sb3_iterations(envs: int = ENVS, length: int = 16, device: str = "cuda") -> Any:
     """Its PPO on the same envs. Its rollout buffer is in the host's memory: `length` is shorter, the steps are as many
-    as are asked for, and the minibatches are of the same number."""
+    as are requested, and the minibatches are of the same number."""
     from stable_baselines3 import PPO as Sb3PPO
     from stable_baselines3.common.vec_env import VecEnv
 

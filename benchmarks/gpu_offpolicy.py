@@ -3,8 +3,8 @@
     python benchmarks/gpu_offpolicy.py [--only NAME ...] [--rounds 5] [--device cuda] [--json FILE]
 
 Both sides have the same sizes of nets and batches, and a replay buffer with the same number of transitions; no env is
-stepped meanwhile. In the last row both step an env as well, one step for each update: ours on the GPU, theirs on the
-CPU. Both sides take turns; figures are medians over the turns. Exits with 1 if a figure misses what it must reach.
+stepped in the meantime. In the last row both step an env as well, one step for each update: ours on the GPU, theirs on
+the CPU. Both sides take turns; figures are medians over the turns. Exits with 1 if a figure misses what it must reach.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The peers of the GPU's table: PureJaxRL and Stable-Baselines3.
 
-PureJaxRL is no package. `--peers DIR` names a folder with `purejaxrl/bench.py`, which trains PPO on CartPole for each
-of its arguments `ENVS,STEPS,TOTAL` and prints steps/s. It runs in a process of its own, as it needs other versions than
+PureJaxRL is not a package. `--peers DIR` names a folder with `purejaxrl/bench.py`, which trains PPO on CartPole for
+each of its arguments `ENVS,STEPS,TOTAL` and prints steps/s. It runs in a process of its own, as it needs other versions
+than
 rookery: `--peer-path DIR` has gymnax 0.0.9, distrax, chex and what they need; jax, flax and optax are installed.
 """
 

@@ -76,7 +76,7 @@ def executing() -> list[Path]:
 
 
 def path_to_gradient() -> int:
-    """How many files the page lists from `train` to the first gradient; a test holds the list to the real call."""
+    """How many files the page lists from `train` to the first gradient; a test compares the list with the real call."""
     page = (ROOT / "docs/architecture.md").read_text()
     (listed,) = re.findall(r"<!-- path: gradient, at most \d+ -->\n((?:\d+\. .*\n(?:   .*\n)*)+)", page)
     return len(re.findall(r"^\d+\. ", listed, re.MULTILINE))

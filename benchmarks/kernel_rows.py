@@ -28,7 +28,7 @@ def cartpole_rows(rounds: int, **_: Any) -> list[Row]:
     try:
         import envpool
     except ImportError:
-        print("EnvPool is not installed (pip install envpool): its rows are left out", file=sys.stderr)
+        print("EnvPool is not installed (pip install envpool): its rows are skipped", file=sys.stderr)
         return []
     rows = []
     for n, least in ((8, 10), (64, 25), (512, 60)):

@@ -81,7 +81,7 @@ def nothing_rows(rounds: int, quick: bool) -> list[Row]:
 def accounting_rows(rounds: int, quick: bool) -> list[Row]:
     """200 random sequences of orders, here and in vectorbt."""
     if find_spec("vectorbt") is None:
-        print("vectorbt is not installed (pip install vectorbt): its row is left out", file=sys.stderr)
+        print("vectorbt is not installed (pip install vectorbt): its row is skipped", file=sys.stderr)
         return []
     sequences = 3 if quick else 50
     worst = max(worst_difference(name, sequences) for name in ACCOUNTS)

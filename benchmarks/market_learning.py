@@ -79,7 +79,7 @@ def eurusd_rows(rounds: int, quick: bool) -> list[Row]:
     """Training, a walk-forward test and the report on real bars."""
     data = eurusd_bars()
     if data is None:
-        print("gym-anytrading is not installed: the row of its EURUSD file is left out", file=sys.stderr)
+        print("gym-anytrading is not installed: the row of its EURUSD file is omitted", file=sys.stderr)
         return []
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

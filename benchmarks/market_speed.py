@@ -56,7 +56,7 @@ def peer_rows(rounds: int, quick: bool) -> list[Row]:
             makers = [partial(make, data)] * 8
             sides = {"sync": gym.vector.SyncVectorEnv(makers), "async": gym.vector.AsyncVectorEnv(makers)}
         except ImportError as error:
-            print(f"{name} is not installed ({error}): its row is left out", file=sys.stderr)
+            print(f"{name} is not installed ({error}): its row is skipped", file=sys.stderr)
             continue
         mine = ours(data)
         found = in_turns({"ours": stepper(mine, 256), **{key: stepper(envs, 8) for key, envs in sides.items()}}, rounds)
@@ -108,7 +108,7 @@ def memory_rows(rounds: int, quick: bool) -> list[Row]:
     """All the memory of processes that step crypto envs, shared pages counted once (proportional set size), over that
     of one process with one env."""
     if not Path("/proc/self/smaps_rollup").exists():
-        print("memory is measured on Linux only: its rows are left out", file=sys.stderr)
+        print("memory is measured on Linux only: its rows are skipped", file=sys.stderr)
         return []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bars.parquet"

@@ -30,7 +30,7 @@ class Recording(NamedTuple):
 
 @lru_cache
 def record(task: str) -> Recording:
-    """1,024 steps of each of 16 envs; those that only start an episode are left out."""
+    """1,024 steps of each of 16 envs; those that only start an episode are omitted."""
     envs = rookery.make_vec(f"rookery/{task}-v5", ENVS, backend="kernel")
     space, states = envs.single_action_space, envs.arena.states
     space.seed(0)

@@ -77,7 +77,7 @@ def _envpool(name: str, n: int) -> dict[str, Callable[[], float]]:
     try:
         import envpool
     except ImportError as error:
-        print(f"EnvPool cannot be imported ({error}; pip install envpool): its rows are left out", file=sys.stderr)
+        print(f"EnvPool cannot be imported ({error}; pip install envpool): its rows are skipped", file=sys.stderr)
         return {}
     envs = envpool.make(f"{name}-v5", env_type="gymnasium", num_envs=n, num_threads=len(os.sched_getaffinity(0)))
     envs.reset()

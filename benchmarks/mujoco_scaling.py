@@ -49,7 +49,7 @@ class Shares(NamedTuple):
 
 
 def shares(rounds: Rounds) -> Shares:
-    """Where the time went. The last round is left out: nobody knows when the next would have begun."""
+    """Where the time went. The last round is omitted: nobody knows when the next would have begun."""
     starts, ends, first, last, busy, costs = (part[:-1] for part in rounds)
     threads = busy.shape[1]
     whole = float((rounds.starts[1:] - starts).sum()) * threads

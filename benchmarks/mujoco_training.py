@@ -73,7 +73,7 @@ def _train(folder: str, name: str) -> subprocess.Popen:
 
 
 def _arrays(run: Path) -> dict[str, bytes]:
-    """What decides how a run goes on, from its last checkpoint: all arrays of learner and envs."""
+    """What decides how a run continues, from its last checkpoint: all arrays of learner and envs."""
     _, tree = Checkpoints(run / "checkpoints").load_latest()
     return dict(_leaves({name: tree[name] for name in ("agent", "learner", "envs")}, ""))
 

@@ -7,7 +7,7 @@ metrics, episodes, evaluations, checkpoints and summary. "One by one" is `rooker
 this process; with `--alone N` only N of them are trained, and their mean counts for all. Exits with 1 below what it
 must reach.
 
-The curves are compared over the first 20 updates. On a CPU they are equal to the bit. On a GPU batched products round
+The curves are compared over the first 20 updates. On a CPU they are equal bit for bit. On a GPU batched products round
 otherwise than single ones, which a learning rate above 5e-4 amplifies to another action within 20 updates: the trials
 have rates up to 4e-4.
 """

@@ -27,8 +27,9 @@ def parser_for(description: str | None, rows: Iterable[str], rounds: int | None 
 def measured(
     rows: Mapping[str, Callable[[], Iterable[Row]]], only: Sequence[str] | None, file: Path | None = None
 ) -> list[Row]:
-    """Measure the chosen rows, all if none are. Each is told on standard error, and written to the file, as soon as it
-    is there: a benchmark that is killed has lost nothing. A measure that yields its rows need not wait for the last."""
+    """Measure the chosen rows, all if none are. Each is printed on standard error, and written to the file, as soon as
+    it is there: a benchmark that is killed has lost nothing. A measure that yields its rows need not wait for the
+    last."""
     results: list[Row] = []
     console = Console(stderr=True)
     for name in only or rows:

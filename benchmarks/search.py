@@ -7,7 +7,7 @@
 - `typed`: `rookery search CartPole-v1 --n-trials 20 --steps 20000 --workers 2`, the whole command, here and in the
   other commit. What the sampler proposes depends on which trial ends first, so that the trials differ.
 - `same`: the same command with random settings and all seeds for every trial, so that both sides train the same runs.
-  Their values must be equal to the bit.
+  Their values must be equal bit for bit.
 
 Every side begins with a small search that fills its caches of compiled code; of several rounds the best counts. The CPU
 seconds of both are beside them: on a busy machine, these tell more.

@@ -3,8 +3,8 @@
     make bench-search-faults, or python benchmarks/search_faults.py [--repeats 20] [--only NAME ...] [--json FILE]
 
 Each repeat is a `rookery search` of three small trials of PPO that is disturbed at a random moment. It passes if every
-trial ends once, with the value that it has in a search that nobody disturbed, to the bit; if runs that had a checkpoint
-went on in their folders; and if the command says in one sentence why it stopped where it must stop. Exits with 1 if a
+trial ends once, with the value that it has in a search that nobody disturbed, bit for bit; if runs that had a
+checkpoint continued in their folders; and if the command prints why it stopped, where it must stop. Exits with 1 if a
 repeat fails.
 """
 
@@ -118,7 +118,7 @@ class Search:
         return open_study(self.study)
 
     def runs_with_checkpoints(self) -> dict[str, str | None]:
-        """The ids of runs that can be continued: a run that is begun anew gets another one."""
+        """The ids of runs that can be continued: a run that is started over gets another one."""
         found = {path.parents[1] for path in self.study.glob("runs/*/checkpoints/step-*")}
         return {path.name: RunDir(path).id for path in found}
 
@@ -140,7 +140,7 @@ def disturbed(search: Search, harm: Callable[[Search], None], expected: dict[int
     assert {number: after.get(number) for number in before} == before, "a finished trial was lost"
     assert after == expected, f"values {after} instead of {expected}"
     now = search.runs_with_checkpoints()
-    assert {name: now.get(name) for name in kept} == kept, "a run was begun anew"
+    assert {name: now.get(name) for name in kept} == kept, "a run was started over"
 
 
 # --- the faults -----------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def lock_database(search: Search) -> None:
 
 
 def delete_database(search: Search) -> None:
-    """It must stop, in one sentence; with the file back, it goes on."""
+    """It must stop with an error; with the file back, it continues."""
     database = search.study / "study.db"
     database.rename(database.with_name("moved"))
     status, said = search.end()

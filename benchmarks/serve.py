@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=64, help="connections at the same time (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=16, help="observations a request (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=40.0, help="of load (default: %(default)s)")
-    parser.add_argument("--promotions", type=int, default=20, help="meanwhile (default: %(default)s)")
+    parser.add_argument("--promotions", type=int, default=20, help="in the meantime (default: %(default)s)")
     args = parser.parse_args()
     rows = {
         kind: partial(serve_rows, kind, args.clients, args.rows, args.seconds, args.promotions)

@@ -16,7 +16,7 @@ SPRITES = ("draw_player", "draw_walker", "draw_key_or_heart")
 def every_frame(a: Assembler) -> None:
     """Sleep until the screen has been drawn, change pictures, read the joypad, play on.
 
-    All of it is done before the vertical blank ends. So whoever looks at memory between two frames, as an emulator
+    All of it is done before the vertical blank ends. So a program that reads memory between two frames, as an emulator
     lets one do, never meets a move that is half made.
     """
     a.label("every_frame")

@@ -101,7 +101,7 @@ class Tiles:
         return self.pieces[letter][above == "bottom"][beside == "right"]
 
     def add_piece(self, letter: str, text: str, since: int) -> None:
-        """The tiles of a letter; those that `quarter` may be asked for, if it has borders."""
+        """The tiles of a letter; if it has borders, those that `quarter` returns."""
         if letter not in BORDERS:
             self.pieces[letter] = self.grid(text, since)
             return

@@ -42,7 +42,7 @@ def old_objects_are_no_garbage() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_remembered(request, monkeypatch):
-    """What another test has measured would change what this one does. The folder is made if it is asked for."""
+    """What another test has measured would change what this one does. The folder is made if it is requested."""
     monkeypatch.setattr("rookery.engine.cost_memory.cache_folder", lambda kind: request.getfixturevalue("tmp_path"))
 
 

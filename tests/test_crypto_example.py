@@ -75,7 +75,7 @@ def test_the_commands_lead_from_bars_to_a_paper_account(folder: Path) -> None:
         assert run(folder, given[1:]) is not None
     study = json.loads(run(folder, ["study", "crypto_5m", "--json"]))
     assert study["finished"] == 3 and study["failed"] == 0
-    assert "equal to the bit" in run(folder, ["paper", "deployed/crypto_5m", "--check"])
+    assert "equal bit for bit" in run(folder, ["paper", "deployed/crypto_5m", "--check"])
     assert (folder / "deployed" / "crypto_5m" / "paper").is_dir()
 
 

@@ -139,7 +139,7 @@ class Unequal(Party):
 
 
 class Wordy(Party):
-    """Agents with an action that is no array."""
+    """Agents with an action that is not an array."""
 
     def action_space(self, agent):
         return spaces.Text(5)
@@ -156,7 +156,7 @@ class Misshapen(Party):
 
 
 class Nan(Party):
-    """The second agent's reward is no number."""
+    """The second agent's reward is not a number."""
 
     def step(self, actions):
         result = super().step(actions)
@@ -413,7 +413,7 @@ def test_results_outlive_the_next_step():
 
 @pytest.mark.parametrize("options", BACKENDS, ids=lambda o: o["backend"])
 def test_unequal_spaces_name_the_agents(options):
-    """Agents with different spaces are refused by name."""
+    """Agents with different spaces are rejected by name."""
     with pytest.raises(SpaceError, match=r"same observation space: 'guest_0' has .*\(2,\).*'guest_1' has .*\(3,\)"):
         rows(Unequal, **options)
 
@@ -425,7 +425,7 @@ def test_spaces_without_arrays_are_refused():
 
 
 def test_bad_observations_name_the_agent():
-    """An observation of the wrong shape is refused with the agent's name, NaN rewards with the agent's place."""
+    """An observation of the wrong shape is rejected with the agent's name, NaN rewards with the agent's place."""
     envs = rows(Misshapen)
     envs.reset(seed=0)
     with pytest.raises(SpaceError, match=r"agent 'guest_1': observation should be of shape \(2,\), got shape \(3,\)"):
@@ -439,7 +439,7 @@ def test_bad_observations_name_the_agent():
 
 
 def test_bad_actions():
-    """Actions of the wrong shape are refused with the shape that is needed."""
+    """Actions of the wrong shape are rejected with the shape that is needed."""
     envs = rows(Party)
     envs.reset(seed=0)
     with pytest.raises(SpaceError, match=r"shape \(6,\) \(2 worlds of 3 agents"):
@@ -455,13 +455,13 @@ def test_bad_actions():
     ],
 )
 def test_other_kinds_of_env(world, message):
-    """What is no ParallelEnv is refused, and the error tells where it belongs."""
+    """What is not a ParallelEnv is rejected, and the error tells where it belongs."""
     with pytest.raises(WorldError, match=message):
         rows(world)
 
 
 def test_other_autoreset_modes_are_refused():
-    """A world begins anew in the step that ends it; there is no other mode."""
+    """A world starts over in the step that ends it; there is no other mode."""
     with pytest.raises(OptionError, match="same_step"):
         rows(Party, autoreset_mode="next_step")
     rows(Party, autoreset_mode="same_step").close()

@@ -267,7 +267,7 @@ def test_batch_size_still_steps_all():
     ],
 )
 def test_engines_that_do_not_fit(options, message):
-    """An engine that SB3 would misread is refused, and the error names the option to give."""
+    """An engine that SB3 would misread is rejected, and the error names the option to give."""
     envs = rookery.make_vec("CartPole-v1", 2, "serial", **{"autoreset_mode": "same_step", **options})
     with pytest.raises(OptionError, match=message):
         as_vec_env(envs)
@@ -275,7 +275,7 @@ def test_engines_that_do_not_fit(options, message):
 
 
 def test_only_an_engine_is_taken():
-    """Anything but rookery's own engine is refused by name."""
+    """Anything but rookery's own engine is rejected by name."""
     envs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
     with pytest.raises(OptionError, match="SyncVectorEnv"):
         as_vec_env(envs)

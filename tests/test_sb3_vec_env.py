@@ -66,7 +66,7 @@ def test_envs_of_this_process():
 
 @pytest.mark.parametrize("options", [SERIAL, {"backend": "process", "workers": 1}], ids=lambda o: o["backend"])
 def test_the_same_env_twice(options):
-    """A function that returns the same env again is refused, as by `DummyVecEnv`."""
+    """A function that returns the same env again is rejected, as by `DummyVecEnv`."""
     env = Counter()
     with pytest.raises(ValueError, match="returned the same Counter twice"):
         rookery.sb3.VecEnv([lambda: env, lambda: env], **options)
@@ -74,7 +74,7 @@ def test_the_same_env_twice(options):
 
 @pytest.mark.parametrize("env_fns", [[], Counter, [Counter()], None], ids=["none", "one", "env", "None"])
 def test_not_a_list_of_functions(env_fns):
-    """Anything but a list of functions is refused."""
+    """Anything but a list of functions is rejected."""
     with pytest.raises(WorldError):
         rookery.sb3.VecEnv(env_fns)
 
@@ -93,7 +93,7 @@ def test_functions_that_cannot_be_sent_to_processes(caplog):
 
 
 def test_options_that_are_not_free():
-    """The options that SB3 fixes are refused by name."""
+    """The options that SB3 fixes are rejected by name."""
     with pytest.raises(OptionError, match="autoreset_mode"):
         rookery.sb3.VecEnv([Counter], autoreset_mode="next_step")
 
@@ -208,7 +208,7 @@ def test_lists_of_tuples_and_batches():
 
 
 def test_whole_numbers_as_floats():
-    """Floats that are whole numbers are taken where integers are due, others are refused."""
+    """Floats that are whole numbers are taken where integers are due, others are rejected."""
     mine = rookery.sb3.VecEnv([Counter] * 2, **SERIAL)
     mine.reset()
     assert mine.step(np.array([1.0, 2.0]))[0]["n"][:, 0].tolist() == [2, 3]
@@ -218,7 +218,7 @@ def test_whole_numbers_as_floats():
 
 
 def test_too_many_numbers():
-    """SB3's `DummyVecEnv` does not look at surplus rows; here they are dropped with a warning. Too few are refused."""
+    """SB3's `DummyVecEnv` does not look at surplus rows; here they are dropped with a warning. Too few are rejected."""
     mine = rookery.sb3.VecEnv([Counter] * 2, **SERIAL)
     mine.reset()
     with pytest.warns(UserWarning, match=r"\(3,\) are cut to \(2,\)"):

@@ -408,7 +408,7 @@ class Clockwork(Sound):
 
 
 class Forgetful(Sound):
-    """Does not seed its own generator anew."""
+    """Does not seed its own generator again."""
 
     def __init__(self) -> None:
         self.own = np.random.Generator(np.random.PCG64(3))
@@ -541,7 +541,7 @@ class Windowed(Sound):
     ],
 )
 def test_what_could_be_better_is_advice(world, words):
-    """What rookery can live with is no problem, but is told."""
+    """What rookery can live with is not a problem, but is told."""
     assert words in advice(world)
 
 
@@ -605,12 +605,12 @@ def test_raise_if_bad_lists_all_problems():
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5, True])
 def test_steps_must_be_a_positive_integer(steps):
-    """A number of steps that cannot be taken is refused."""
+    """A number of steps that cannot be taken is rejected."""
     with pytest.raises(OptionError, match="steps should be a positive integer"):
         check_world(Sound, steps=steps)
 
 
 def test_an_unknown_world_is_refused():
-    """What is no world at all is an error, not a report."""
+    """What is not a world at all is an error, not a report."""
     with pytest.raises(WorldError, match="is not a registered Gymnasium id"):
         check_world("NoSuchWorld-v0")

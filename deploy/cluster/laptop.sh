@@ -8,7 +8,7 @@
 #     deploy/cluster/laptop.sh stop                          # on every machine
 #
 # Every machine needs the token of the first one, which is made there: copy its file ~/.ray/auth_token to the same place.
-# Nothing is encrypted: whoever listens can read the token, and run code. Use it in a network that you trust.
+# Nothing is encrypted: anyone who listens can read the token, and run code. Use it in a network that you trust.
 set -euo pipefail
 
 port=6379

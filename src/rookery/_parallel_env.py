@@ -37,7 +37,7 @@ class ParallelEnvAsGym(gym.Wrapper):
     env: Any
 
     def __init__(self, parallel_env: Any) -> None:
-        # A Wrapper, so that the engine finds the inner env (its random numbers, its state). The inner env is no
+        # A Wrapper, so that the engine finds the inner env (its random numbers, its state). The inner env is not a
         # gymnasium.Env, which the constructor of Wrapper would refuse, so that is not called.
         self.env = parallel_env
         self._metadata = dict(getattr(parallel_env, "metadata", {}))
@@ -146,7 +146,7 @@ class ParallelEnvAsGym(gym.Wrapper):
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        """The pickled state. An env that pickles only its arguments, inside PettingZoo's wrappers, is refused."""
+        """The pickled state. An env that pickles only its arguments, inside PettingZoo's wrappers, is rejected."""
         for layer in _layers(self.env):
             if isinstance(layer, EzPickle):
                 raise StateError(f"{type(layer).__name__} is pickled as its constructor arguments only (EzPickle)")

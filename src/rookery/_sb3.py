@@ -63,8 +63,8 @@ class ActionBatch:
 
 
 def _whole_numbers(leaf: SpaceLeaf, values: Any) -> Any:
-    """SB3's policies give MultiBinary actions as floats, and its users give zeros for anything: floats that are whole
-    numbers count as integers."""
+    """SB3's policies give MultiBinary actions as floats, and its users give zeros for anything: floats with an integer
+    value count as integers."""
     if leaf.dtype is None or leaf.dtype.kind not in "biu" or getattr(values, "dtype", None) == leaf.dtype:
         return values
     array = np.asarray(values)
@@ -177,7 +177,7 @@ class EnvFunction:
 
 def backend_for(makers: list[Any], backend: str) -> str:
     """The backend for functions that build envs. What cannot be sent to processes stays in this one with "auto", as in
-    `DummyVecEnv`, and is refused with "process"."""
+    `DummyVecEnv`, and is rejected with "process"."""
     if backend not in ("auto", "process"):
         return backend
     try:

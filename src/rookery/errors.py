@@ -185,7 +185,7 @@ def _gymnasium_errors() -> tuple[type[Exception], ...]:
             self.name = name
 
     class NoCallPending(UsageError, error.NoAsyncCallError):
-        """Results of `name` ("step", "reset" or "call") were asked for, but it was not started."""
+        """Results of `name` ("step", "reset" or "call") were requested, but it was not started."""
 
         def __init__(self, message: str, name: str = "step") -> None:
             RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well

@@ -63,7 +63,7 @@ _polars: dict[str, bool] = {"used": False, "lost": False}
 
 def load_polars() -> Any:
     """Import polars, which reads and writes Parquet and CSV files. Its threads do not survive a fork, so that a forked
-    child would wait for them forever: there it is refused."""
+    child would wait for them forever: there it is rejected."""
     if _polars["lost"]:
         raise UsageError(
             "polars was used before this process was forked, and would hang here: start workers by "

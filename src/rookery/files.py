@@ -73,7 +73,7 @@ def open_to_append(path: Path) -> int:
 
 
 def open_plain(path: Path, flags: int) -> int:
-    """A descriptor of a regular file; a link, a pipe, a folder or a device is refused."""
+    """A descriptor of a regular file; a link, a pipe, a folder or a device is rejected."""
     if not HAS_NO_FOLLOW and path.is_symlink():
         raise _refused(path)
     try:
@@ -107,7 +107,7 @@ def pread(fd: int, size: int, offset: int) -> bytes:
 
 
 def own_folder(path: Path, parents: bool = True) -> Path:
-    """A subfolder, created if needed; one that is a link is refused. Without `parents`, the folder that it is in must
+    """A subfolder, created if needed; one that is a link is rejected. Without `parents`, the folder that it is in must
     exist: one that was deleted or renamed is not made again."""
     path.mkdir(parents=parents, exist_ok=True)
     if path.is_symlink():

@@ -4,8 +4,8 @@ A run, a study or an agent may come from a stranger. Each field that can reach o
 
     callbacks: Annotated[list[str], Reaches("code")]
 
-`reaches` walks a validated model by these marks. What the user of this process names is allowed; what a recorded file
-names is allowed once the user has agreed (see training/storage/trust.py). The functions that import a file, write
+`reaches` walks a validated model by these marks. Names from the user of this process are allowed; names from a recorded
+file are allowed once the user has agreed (see training/storage/trust.py). The functions that import a file, write
 outside or connect call `demand`, which raises for anything else, so that a caller who forgets the gate fails.
 """
 

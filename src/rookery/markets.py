@@ -138,8 +138,8 @@ class TrainerAgent:
         use_shared_memory: bool = True,
         **make_options: Any,
     ) -> EngineVecEnv:
-        """Envs with the options of the configuration: see `rookery.markets.create_vectorized_env`. What is omitted is
-        taken from the configuration, if it is there."""
+        """Envs with the options of the configuration: see `rookery.markets.create_vectorized_env`. Omitted values are
+        taken from the configuration, if it has them."""
         world, count = self.config.get("world"), self.config.get("num_envs")
         n_envs = count if n_envs is None and isinstance(count, int) else n_envs
         options = self.config.get("world_options", {})

@@ -23,7 +23,8 @@ def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0, watch: Wa
             instance; with an instance, checks that need a second env are skipped.
         steps: Number of steps.
         seed: Seed of the env and of the actions.
-        watch: Is told what is being done; `rookery check` uses it. It also runs the env in a process of its own, which
+        watch: Called with what is being done; `rookery check` uses it. It also runs the env in a process of its own,
+        which
             an env that crashes or hangs cannot take along: in Python such an env ends or stops this process.
 
     Example:

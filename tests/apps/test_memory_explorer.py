@@ -183,7 +183,7 @@ def test_giving_an_address_a_better_name(exploring):
     [
         ("watch", "watch needs an address"),
         ("watch hearts", "'hearts' is not an address"),
-        ("watch C0A5 3hearts", "no name for a value"),
+        ("watch C0A5 3hearts", "not a name for a value"),
         ("watch C0A5 hearts lives", "watch takes one name"),
         ("watch C0A5 hearts size=9", "cannot be watched"),
         ("watch C0A5 hearts colour=2", "not an option of a value"),
@@ -196,7 +196,7 @@ def test_giving_an_address_a_better_name(exploring):
         ("peek C000 0", "0 bytes cannot be shown"),
         ("list -5", "should be an integer >= 1"),
         ("lately 0", "should be an integer >= 1"),
-        ("watch C0A5 and", "no name for a value"),
+        ("watch C0A5 and", "not a name for a value"),
         ("watch C0A5 is_success", "and not and, is_success"),
         ("watch C0A5 höhe", "letters from a to z"),
         ("watch C0A5 hearts size=7", "size should be less than or equal to 4"),
@@ -280,7 +280,7 @@ def test_what_is_no_state_is_refused(exploring):
 
 
 def test_a_state_of_another_game_does_not_end_the_session(exploring, tmp_path):
-    """PyBoy's own states name no game: one that it would not survive is refused, and the game goes on."""
+    """PyBoy's own states name no game: one that it would not survive is rejected, and the game goes on."""
     session = exploring.session
     state = session.emulator.save()
     (tmp_path / "bare.state").write_bytes(state)

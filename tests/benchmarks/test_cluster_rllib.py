@@ -27,7 +27,7 @@ def test_without_a_bound_both_sides_are_compared() -> None:
 
 
 def test_what_the_env_allows_is_told_beside_them() -> None:
-    """A goal beyond it is missed, and the next row says why; the env's own time is no cost of either side."""
+    """A goal beyond it is missed, and the next row says why; the env's own time is not a cost of either side."""
     rates = {**RATES, "maximum": np.array([1000.0, 1000.0])}
     speed, most, share, cost = _made_rows("PPO", rates, COSTS, 5.0)
     assert not speed.passed and most.value == pytest.approx((1000 / 300 + 5) / 2)

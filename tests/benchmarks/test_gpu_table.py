@@ -56,7 +56,7 @@ def test_what_purejaxrl_prints_is_read():
 def test_a_precision_that_learns_less_is_a_miss():
     same, less = [500.0] * 9 + [490.0], [500.0] * 5 + [300.0] * 5
     assert gpu_learning.standard_errors_behind(same, same) == 0.0
-    assert gpu_learning.standard_errors_behind([2.0, 4.0], [1.0, 3.0]) == 0.0  # learning more is no miss
+    assert gpu_learning.standard_errors_behind([2.0, 4.0], [1.0, 3.0]) == 0.0  # learning more is not a miss
     assert gpu_learning.standard_errors_behind(less, same) > gpu_learning.NOISE
     found = {"values": less, "seconds": [1.0] * 10}
     assert not gpu_learning.row_of("ppo-cartpole", "bf16", found, same).passed

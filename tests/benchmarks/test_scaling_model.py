@@ -53,7 +53,7 @@ def test_collectors_that_gain_too_little_are_told() -> None:
 
 
 def test_rows_are_there_as_soon_as_they_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One collector comes first, whatever was asked for, and says what the model is made of."""
+    """One collector comes first, whatever was requested, and says what the model is made of."""
     asked: list[int] = []
 
     def measured(load: object, collectors: int, seconds: float, folder: Path) -> Measured:

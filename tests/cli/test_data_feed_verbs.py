@@ -137,7 +137,7 @@ def test_an_interrupted_fetch_leaves_nothing_and_continues(
         (["--symbols", ","], "no symbol is given"),
         (["--symbols", "DOGE/USD"], "alpaca has no bars of DOGE/USD in this period"),
         (["--timeframe", "1M"], "months"),
-        (["--timeframe", "fast"], "is no timeframe"),
+        (["--timeframe", "fast"], "is not a timeframe"),
         (["--start", "soon"], "--start should be a date or a time"),
         (["--start", "2099-01-01"], "has not come yet"),
         (["--end", "2023-01-01"], "is not after the start"),
@@ -158,7 +158,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
 
 def test_unknown_sources_are_refused(server: FeedServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FETCH[:2], "kraken", *FETCH[3:], "--out", "x.parquet"]) == 2
-    assert "'kraken' is no source of bars: there is alpaca, and ccxt:NAME" in capsys.readouterr().err
+    assert "'kraken' is not a source of bars: there is alpaca, and ccxt:NAME" in capsys.readouterr().err
 
 
 def test_updates_of_other_files_are_refused(server: FeedServer, capsys: pytest.CaptureFixture[str]) -> None:

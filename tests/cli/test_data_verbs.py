@@ -109,7 +109,7 @@ def test_check_reads_other_files_too(capsys: pytest.CaptureFixture) -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(["synth", "--out", "notes.txt"], "exists and is no data file of rookery"),
+    [(["synth", "--out", "notes.txt"], "exists and is not a data file of rookery"),
      (["import", "A.csv", "--out", "A.csv"], "is the source itself"), (["synth", "--out", "folder"], "is a folder"),
      (["synth"], "--out"), (["synth", "--out", "f.parquet", "--bars", "1"], "bars should be"), (["fetsh"], "fetsh"),
      (["synth", "--out", "f.parquet", "--symbols", ","], "names nothing"), ([], "COMMAND")],

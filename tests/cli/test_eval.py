@@ -61,7 +61,7 @@ def test_opponents_can_be_several(tmp_path, capsys):
         (["hockey", "--set", "ppo.clip=0.1"], "`ppo` has no effect on an evaluation; these have: world, world_options"),
         (["hockey", "--set", "evaluation.every=5"], "`evaluation.every` has no effect on an evaluation"),
         (["hockey", "--set", "evaluation.episodes=0"], "`evaluation.episodes` should be"),
-        (["hockey", "--world", "CartPole-v1"], "CartPole-v1 is no game for two"),
+        (["hockey", "--world", "CartPole-v1"], "CartPole-v1 is not a two-player game"),
     ],
 )
 def test_bad_input(tmp_path, capsys, words, message):

@@ -44,7 +44,7 @@ def test_kill_switch_has_its_own_status(
     assert json.loads((tmp_path / "alert.json").read_text())["kind"] == "kill-switch"
     assert main([*command, "--max-drawdown", "1", "--resume-after-kill"]) == 0
     assert main([*command[:2], *command[-2:], "--check"]) == 0
-    assert "equal to the bit" in capsys.readouterr().out
+    assert "equal bit for bit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

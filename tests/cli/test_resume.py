@@ -133,7 +133,7 @@ def test_a_run_that_is_over_stays_as_it_is(
 
 
 def test_what_is_suggested_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """From what was made, which is more than what was asked for."""
+    """From what was made, which is more than what was requested."""
     result = train("ppo", tmp_path, steps=100_000, episodes=5)
     assert rookery.resume(result.path, episodes=4).total_steps == result.total_steps
     suggested = 2 * result.episodes

@@ -178,7 +178,7 @@ def test_the_exit_status_is_the_runs(calls, monkeypatch, code):
 
 
 def test_json_is_all_of_standard_output(calls, capsys):
-    """What the run says meanwhile goes to standard error."""
+    """What the run says in the meantime goes to standard error."""
     assert main(["train", "CartPole-v1", "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {"run_name": "x"}
@@ -240,7 +240,7 @@ def test_the_printed_config_is_one(capsys):
 
 
 def test_resume(calls, runs):
-    """With a new total of steps, if one is asked for."""
+    """With a new total of steps, if one is requested."""
     assert main(["resume", "killed", "--runs-dir", str(runs)]) == 0
     assert main(["resume", "latest", "--runs-dir", str(runs), "--steps", "2e6"]) == 0
     expected = (str(runs / "killed"), str(runs))

@@ -131,7 +131,7 @@ class InProcess:
 
     def first_done(self, calls: list[Any], seconds: float) -> int | None:
         waiting = [call for call in calls if isinstance(call, Future)]
-        if len(waiting) < len(calls):  # calls of collectors are made when their results are asked for
+        if len(waiting) < len(calls):  # calls of collectors are made when their results are requested
             return 0
         done = wait(waiting, seconds, "FIRST_COMPLETED").done
         return next((k for k, call in enumerate(calls) if call in done), None)

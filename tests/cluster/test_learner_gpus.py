@@ -30,7 +30,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_learner_has_a_gpu_of_its_own(two_gpus: None) -> None:
-    """By their names, as each process counts those that it sees from 0; what NCCL would refuse is refused before."""
+    """By their names, as each process counts those that it sees from 0; what NCCL would refuse is rejected before."""
     assert free_gpu(()) == free_gpu(["c"]) == torch.device("cuda", 0)
     assert free_gpu(["a"]) == torch.device("cuda", 1)
     with pytest.raises(RunError, match="NCCL refuses two learners on one GPU"):

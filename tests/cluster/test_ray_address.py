@@ -1,4 +1,4 @@
-"""An address at which there is no Ray cluster is refused at once, in one sentence."""
+"""An address at which there is no Ray cluster is rejected at once, in one sentence."""
 
 from __future__ import annotations
 

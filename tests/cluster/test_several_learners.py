@@ -40,7 +40,7 @@ def trained(path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("learners", [2, 3])
 def test_weights_are_those_of_one_learner(learners: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To float tolerance, with their optimizer and normalisers; and to the bit those of the same run again."""
+    """To float tolerance, with their optimizer and normalisers; and bit for bit those of the same run again."""
     alone = run(tmp_path, "alone", **SHORT)
     found = []
     for name in ("first", "again"):
@@ -56,7 +56,7 @@ def test_weights_are_those_of_one_learner(learners: int, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("at", [0, 3])
 def test_a_learner_that_is_lost_is_replaced(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The update is done again with another one: the run names what was lost, and has the weights of one that lost
-    nobody, to the bit."""
+    nobody, bit for bit."""
 
     def fault(index: int, method: str, times: int) -> Exception | None:
         return CollectorLost("its node died") if (index, method, times) == (1, "learn", at) else None
@@ -149,7 +149,7 @@ def test_nodes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_run_may_go_on_with_another_number_of_learners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are no part of a checkpoint."""
+    """They are not part of a checkpoint."""
     use(InProcess(), monkeypatch)
     first = run_learners(tmp_path, "first", 2, ppo={"normalise_rewards": True})
     again = rookery.resume(first.path, steps=2 * 7 * 16 * UPDATES, cluster={"learners": 3})

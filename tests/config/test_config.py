@@ -69,7 +69,7 @@ def test_minibatches_that_the_user_gave_are_not_replaced_by_a_recipe():
 
 @pytest.mark.parametrize("keywords", [{"steps": "x"}, {"learning_rate": 1e-3, "ppo": 5}, {"learning_rate": "x"}])
 def test_an_invalid_part_is_named_the_same_way(keywords):
-    """Whether a configuration or only its keys are asked for."""
+    """Whether a configuration or only its keys are requested."""
     assert refusal(build_config, "a", **keywords) == refusal(collect_config, "a", **keywords)
 
 
@@ -298,7 +298,7 @@ def test_an_empty_section_is_none(tmp_path):
 
 
 def test_values_in_yaml_cannot_run_anything(tmp_path):
-    """Tags that would build Python objects are refused."""
+    """Tags that would build Python objects are rejected."""
     file = tmp_path / "a.yaml"
     file.write_text("world: !!python/object/apply:os.system [true]")
     assert "a.yaml: is not valid YAML" in refusal(read_config, file)

@@ -243,7 +243,7 @@ def test_without_an_agent_whoever_learns_is_told() -> None:
 
 
 def test_keys_of_today_may_stand_beside() -> None:
-    """By new or older names; flags and keywords win over the file as ever."""
+    """By new or older names; flags and keywords win over the file unchanged."""
     content = file(seed=3, eval_weak_opponent=True, checkpoints={"keep": 2}, training={"checkpoint_save_freq": 7})
     config = resolve(collect_config(content, ["phases=[]"], num_envs=4))
     assert (config.seed, config.num_envs, config.phases) == (3, 4, [])
@@ -251,7 +251,7 @@ def test_keys_of_today_may_stand_beside() -> None:
     assert config.evaluation.opponents == ["weak"]
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- what is rejected ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

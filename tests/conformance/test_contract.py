@@ -269,7 +269,7 @@ def test_envs_sent_together_must_be_whole(make_any, cartpole):
 
 @pytest.mark.parametrize("env_ids", [0, [0.5], [True, False], [[0]], "0", []], ids=str)
 def test_env_ids_are_numbers_of_envs(make_any, cartpole, env_ids):
-    """Masks, fractions and the like are refused rather than read as numbers."""
+    """Masks, fractions and the like are rejected rather than read as numbers."""
     envs = make_any(cartpole, 2, batch_size=1)
     envs.reset(seed=1)
     with pytest.raises(OptionError, match="env_ids should be a list of env numbers, got"):

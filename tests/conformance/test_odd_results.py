@@ -144,7 +144,7 @@ def test_infos_that_cannot_be_copied_arrive_as_they_are(make):
 
 
 class Network(Counter):
-    """A graph whose nodes are one array, filled anew in every step."""
+    """A graph whose nodes are one array, filled again in every step."""
 
     observation_space = spaces.Graph(spaces.Box(-1000, 1000, (1,)), None)
 
@@ -180,7 +180,7 @@ class Bytes(Counter):
 
 
 def test_integer_actions_of_any_size_that_fit(make):
-    """Python's numbers and wider integers do where their values fit; those that do not are refused, not wrapped."""
+    """Python's numbers and wider integers do where their values fit; those that do not are rejected, not wrapped."""
     envs = make(Bytes, 2)
     envs.reset(seed=1)
     assert envs.step([[1, 2], [3, 250]])[1].tolist() == [3.0, 253.0]

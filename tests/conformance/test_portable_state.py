@@ -86,7 +86,7 @@ def test_an_end_of_episode_in_between_is_no_exception(make, mode, tmp_path):
 
 @pytest.mark.parametrize("world", [WithState, lambda: Sampler("text"), lambda: Sampler("nested")])
 def test_other_envs_continue_exactly(make, world, tmp_path):
-    """Envs that give their own state, observations that are no arrays, nested ones."""
+    """Envs that give their own state, observations that are not arrays, nested ones."""
     check_continuation(make, world, tmp_path / "state", before=7, after=30)
 
 

@@ -255,7 +255,7 @@ class Mixed(gym.Env):
 
 @pytest.mark.parametrize("world", ["FrozenLake-v1", "Blackjack-v1"])
 def test_last_observations_are_of_the_type_that_the_env_returned(make, world):
-    """A Python number is no NumPy scalar, and the other way round."""
+    """A Python number is not a NumPy scalar, and the other way round."""
     mode = AutoresetMode.SAME_STEP
     mine, theirs, seen = make(world, 3, autoreset_mode=mode), sync(world, 3, mode), 0
     for one, other in zip(play(mine, mode, steps=30), play(theirs, mode, steps=30), strict=True):

@@ -179,9 +179,9 @@ KINDS = {
     "web page": Broken(content("<!DOCTYPE html><html>no access</html>"), "web page"),
     "JSON": Broken(content('{"close": [1, 2]}'), "is JSON", "BTC.json"),
     "unknown kind": Broken(content("abc"), "neither .csv, .parquet, .npy nor .npz", "BTC.xyz"),
-    "bytes called csv": Broken(content(b"time,close\x00\x00\x01\xff"), "is no text"),
-    "latin-1": Broken(content(f"{HEADER},größe\n".encode("latin-1")), "line 1 is no text in UTF-8"),
-    "UTF-16 cut off": Broken(content(HEADER.encode("utf-16") + b"\x00"), "is no text in UTF-8|no bar below"),
+    "bytes called csv": Broken(content(b"time,close\x00\x00\x01\xff"), "is not a text"),
+    "latin-1": Broken(content(f"{HEADER},größe\n".encode("latin-1")), "line 1 is not valid UTF-8"),
+    "UTF-16 cut off": Broken(content(HEADER.encode("utf-16") + b"\x00"), "is not valid UTF-8|no bar below"),
     "no header": Broken(content("1704067200,10,12,9,11,5\n1704067500,10,12,9,11,5\n"), "line 1 holds values"),
     "header twice": Broken(csv(lambda t: t.insert(7, HEADER.split(","))), "BTC line 9: the header occurs again"),
     "wrong delimiter": Broken(csv(header=HEADER.replace(",", ":"), delimiter=":"), "no comma, semicolon or tab"),
@@ -201,7 +201,7 @@ KINDS = {
         csv(header="time,open,b,low,close,volume"), "BTC: there is no column high, but there is open"
     ),
     "two close columns": Broken(csv(header="time,open,Close,low,close,volume"), "two columns are called"),
-    "text in prices": Broken(cell(4, 2, "n/a"), "BTC line 6: high is 'n/a', which is no finite number"),
+    "text in prices": Broken(cell(4, 2, "n/a"), "BTC line 6: high is 'n/a', which is not a finite number"),
     "currency in prices": Broken(cell(4, 2, "$12"), r"BTC line 6: high is '\$12'"),
     "missing price": Broken(cell(4, 3, ""), "BTC line 6: low is missing"),
     "NaN": Broken(cell(4, 4, "nan"), "BTC line 6: close is 'nan'"),
@@ -232,9 +232,11 @@ KINDS = {
     "day and month first": Broken(
         times("13/02/2024", "02/14/2024"), "BTC line 3: some dates have the day first", options={"timezone": "UTC"}
     ),
-    "date that is none": Broken(times("2024-02-30T00:00Z", "2024-03-01T00:00Z"), "'2024-02-30T00:00Z' is no date"),
+    "date that is none": Broken(
+        times("2024-02-30T00:00Z", "2024-03-01T00:00Z"), "'2024-02-30T00:00Z' is not a valid date"
+    ),
     "text in times": Broken(cell(4, 0, "yesterday"), "BTC line"),
-    "year of two digits": Broken(times("01/02/24", "02/02/24"), "BTC line 2: '01/02/24' is no time that can be read"),
+    "year of two digits": Broken(times("01/02/24", "02/02/24"), "BTC line 2: '01/02/24' is not a readable time"),
     "other date format": Broken(
         times("2024-01-01", "2024-01-02"),
         "BTC line 2: '2024-01-01' is not of the date format",
@@ -247,7 +249,9 @@ KINDS = {
     ),
     "unknown zone": Broken(csv(), "there is no time zone 'Mars/Base'", options={"timezone": "Mars/Base"}),
     "units that change": Broken(cell(4, 0, f"{START}000"), "BTC line 6: the time .* has another unit"),
-    "row numbers as times": Broken(csv(lambda t: [r.__setitem__(0, str(i)) for i, r in enumerate(t)]), "0 is no time"),
+    "row numbers as times": Broken(
+        csv(lambda t: [r.__setitem__(0, str(i)) for i, r in enumerate(t)]), "0 is not a time"
+    ),
     "epoch 0": Broken(
         times("1970-01-01 00:05Z", "1970-01-01 00:10Z", "1970-01-01 00:15Z"), "BTC line 2: this bar is of 1970-01-01"
     ),
@@ -274,7 +278,7 @@ KINDS = {
     "unknown calendar": Broken(
         times("2024-07-05T14:30Z", "2024-07-05T15:30Z"), "there is no calendar 'NYSE2'", options={"calendar": "NYSE2"}
     ),
-    "unknown timeframe": Broken(csv(), "'5x' is no timeframe", options={"timeframe": "5x"}),
+    "unknown timeframe": Broken(csv(), "'5x' is not a timeframe", options={"timeframe": "5x"}),
     "finer timeframe": Broken(csv(), "bars of 5m cannot become bars of 1m", options={"timeframe": "1m"}),
     "too few bars to resample": Broken(csv(), "BTC: there are too few bars for one of 1d", options={"timeframe": "1d"}),
     "no adjusted close": Broken(csv(), "no column of adjusted closes", options={"adjusted": True}),
@@ -290,7 +294,7 @@ KINDS = {
     "newer format": Broken(lambda path: ours(path, format=2), "format 2 is newer than 1", "BTC.parquet"),
     "metadata that is none": Broken(lambda path: ours(path, history=7), "its metadata cannot be read", "BTC.parquet"),
     "unknown timeframe in a file": Broken(
-        lambda path: ours(path, timeframe="5x"), "'5x' is no timeframe", "BTC.parquet"
+        lambda path: ours(path, timeframe="5x"), "'5x' is not a timeframe", "BTC.parquet"
     ),
     "prices of three dimensions": Broken(
         arrays(price_array=np.ones((10, 2, 2))), r"price_array should have the shape", "a.npz"
@@ -300,7 +304,7 @@ KINDS = {
     ),
     "NaN in price_array": Broken(
         arrays(price_array=np.where(np.arange(20).reshape(10, 2) == 7, np.nan, 5.0)),
-        "ASSET2 row 3: open is no fin",
+        "ASSET2 row 3: open is not a fin",
         "a.npz",
     ),
     "short time_array": Broken(
@@ -360,7 +364,7 @@ def test_a_broken_file_is_refused_in_one_sentence(broken: Broken, capsys: pytest
         open_data(broken.file, **broken.options)
     message = str(caught.value)
     assert re.search(broken.says, message), message
-    if not re.search(r"no time zone|is no timeframe", message):
+    if not re.search(r"no time zone|is not a timeframe", message):
         assert Path(broken.file).name in message or "calendar 'NYSE2'" in message
     assert "\n" not in message and len(message) < 600
     before = sorted(os.listdir())

@@ -29,7 +29,7 @@ def data(**changed: object) -> Dataset:
 @pytest.mark.parametrize(
     ("changed", "row", "what"),
     [({"close": {7: -1.0}}, 7, "close should be > 0, got -1"), ({"low": {3: 0.0}}, 3, "low should be > 0, got 0"),
-     ({"open": {9: np.nan}}, 9, "open is no finite number, got nan"), ({"volume": {9: np.inf}}, 9, "volume is no fini"),
+     ({"open": {9: np.nan}}, 9, "open is not a finite number, got nan"), ({"volume": {9: np.inf}}, 9, "volume is not"),
      ({"volume": {2: -5.0}}, 2, "volume should be >= 0, got -5"), ({"high": {4: 1.0}}, 4, "high is below low"),
      ({"close": {5: 2500.0}}, 5, "close is not between low and high"),
      ({"open": {5: 2.0}}, 5, "open is not between low and high"),

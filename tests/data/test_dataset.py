@@ -41,5 +41,5 @@ def test_the_hash_is_of_the_contents_and_not_of_the_history() -> None:
 
 @pytest.mark.parametrize("text", ["", "0m", "1M", "m5", "five", "5x", True, -1, 0])
 def test_a_wrong_timeframe_is_refused(text: object) -> None:
-    with pytest.raises(DataError, match="is no timeframe"):
+    with pytest.raises(DataError, match="is not a timeframe"):
         timeframe_seconds(text)  # type: ignore[arg-type]

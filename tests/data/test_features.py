@@ -1,4 +1,4 @@
-"""Features: what they are, that they know nothing of the future, and what is refused."""
+"""Features: what they are, that they know nothing of the future, and what is rejected."""
 
 from __future__ import annotations
 
@@ -157,11 +157,11 @@ def test_the_first_valid_row() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("rsii_14", "'rsii_14' is no feature: did you mean rsi_14?"),
+        ("rsii_14", "'rsii_14' is not a feature: did you mean rsi_14?"),
         ("volatilty_regime", "did you mean volatility_regime?"),
         ("vwp_20", "did you mean vwap_20?"),
-        ("", "'' is no feature"),
-        ("\n", "'' is no feature"),
+        ("", "'' is not a feature"),
+        ("\n", "'' is not a feature"),
         ("rsi_0", "TA-Lib's RSI refuses timeperiod=0"),
         ("rsi_14_3", "TA-Lib's RSI has the parameters timeperiod"),
         ("cdldoji_3", "TA-Lib's CDLDOJI has no parameters"),

@@ -1,4 +1,4 @@
-"""Requests for actions: what is read, and what is refused with a sentence. Nothing else can come of any body."""
+"""Requests for actions: what is read, and what is rejected with a sentence. Nothing else can come of any body."""
 
 from __future__ import annotations
 
@@ -142,12 +142,12 @@ HUGE = npy(np.zeros((2, 4), np.float32)).replace(b"(2, 4), }          ", b"(9999
      (b"[" * 100_000, {}, "not JSON"),
      (b'{"observations": ' + b"1" * 5000 + b"}", {}, "not JSON"),
      (b"x", {"content-type": "text/html"}, "the type of the body should be"),
-     (b"", NPY, "no .npy file"),
-     (OBJECTS.getvalue(), NPY, "no .npy file"),
+     (b"", NPY, "not a .npy file"),
+     (OBJECTS.getvalue(), NPY, "not a .npy file"),
      (HUGE, NPY, "bytes, and the body has 32"),
      (npy(np.zeros((2, 4), np.float32))[:-1], NPY, "has 32 bytes, and the body has 31"),
      (npy(np.zeros((2, 4), complex)), NPY, "bool, integers or floats"),
-     (npy(np.zeros((2, 4), "M8[s]")), NPY, "no .npy file"),
+     (npy(np.zeros((2, 4), "M8[s]")), NPY, "not a .npy file"),
      (b"12345678", BYTES, "need the headers x-dtype"),
      (b"12345678", {**BYTES, "x-dtype": "O", "x-shape": "1"}, "bool, integers or floats"),
      (b"12345678", {**BYTES, "x-dtype": "f4,f4", "x-shape": "1"}, "bool, integers or floats"),
@@ -221,7 +221,7 @@ def header(text: str) -> bytes:
 )  # fmt: skip
 @pytest.mark.parametrize("order", ["False", "True"])
 def test_no_header_allocates(reader: RequestReader, dtype: str, shape: str, order: str) -> None:
-    """All are refused before anything is made of their sizes."""
+    """All are rejected before anything is made of their sizes."""
     body = header(f"{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': ({shape}), }}")
     tracemalloc.start()
     with pytest.raises((OptionError, SpaceError)):

@@ -29,7 +29,7 @@ def test_decisions_and_exit_status(registry: Registry, capsys: pytest.CaptureFix
     capsys.readouterr()
     bad = cartpole_run(Path("runs"), BAD).name
     assert main(["deploy", bad, "--to", "agents", "--episodes", "20", "--dry-run"]) == 1
-    assert capsys.readouterr().out.startswith(f"dry run: refused: run {bad} would be refused: mean return ")
+    assert capsys.readouterr().out.startswith(f"dry run: refused: run {bad} would be rejected: mean return ")
     assert main(["deploy", bad, "--to", "agents", "--episodes", "20", "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert (answer["action"], answer["version"], answer["champion"]) == ("refused", 3, 2)

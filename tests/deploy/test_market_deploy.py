@@ -32,7 +32,7 @@ def test_every_look_counts(run: Path, tmp_path: Path) -> None:
     """A dry run looks at the last segment too: it is logged, and the gate of the next comparison knows of it."""
     to = tmp_path / "agents"
     said = deploy(run, to, dry_run=True, margin=100.0)
-    assert said.action == "refused" and "would be refused" in said.text
+    assert said.action == "refused" and "would be rejected" in said.text
     registry = Registry(to)
     assert [entry["what"] for entry in registry.audit()] == ["compare"] and registry.versions() == []
     second = deploy(run, to, margin=100.0)

@@ -31,7 +31,7 @@ FACTS = MarketFacts(300, "24/7", 105_120.0, "a year of bars", "none", ())
 
 
 def study(trials: int = 12, spread: float = 1.0, state: Any = "finished") -> StudyView:
-    """Trials that differ in what they are worth, so that the best one is no luck."""
+    """Trials that differ in what they are worth, so that the best one is not a luck."""
     found = [
         TrialView(k, state, spread * k, (spread * k,), parts={f"fold-{n}": {"value": spread * k} for n in range(6)})
         for k in range(trials)

@@ -1,4 +1,4 @@
-"""`deploy`: what is promoted, what is refused, and why."""
+"""`deploy`: what is promoted, what is rejected, and why."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_better_run_is_promoted_and_worse_one_refused(runs: dict, tmp_path: Path
 
 
 def test_floor(runs: dict, tmp_path: Path) -> None:
-    """An agent that is no better than random actions is no first champion, unless that is asked for."""
+    """An agent that is no better than random actions is not a first champion, unless that is requested."""
     to = tmp_path / "agents"
     assert deploy(runs[BAD].path, to, episodes=FEW).action == "refused"
     assert Registry(to).champion is None
@@ -71,7 +71,7 @@ def test_equal_agents_are_not_promoted(runs: dict, tmp_path: Path) -> None:
 
 
 def test_same_candidate_is_decided_about_once(runs: dict, tmp_path: Path) -> None:
-    """The champion is left alone, and a refused candidate gets no second chance by luck, unless it is asked for."""
+    """The champion is left alone, and a refused candidate gets no second chance by luck, unless it is requested."""
     to = tmp_path / "agents"
     deploy(runs[GOOD].path, to, first=True)
     assert deploy(runs[GOOD].path, to).action == "nothing"
@@ -112,7 +112,7 @@ def test_dry_run_changes_nothing(runs: dict, tmp_path: Path) -> None:
     deploy(runs[GOOD].path, to, first=True)
     before = sorted((str(path), path.stat().st_mtime_ns) for path in to.rglob("*"))
     said = deploy(runs[BAD].path, to, episodes=FEW, dry_run=True)
-    assert said.action == "refused" and "would be refused" in said.text
+    assert said.action == "refused" and "would be rejected" in said.text
     assert sorted((str(path), path.stat().st_mtime_ns) for path in to.rglob("*")) == before
 
 

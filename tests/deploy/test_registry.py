@@ -1,4 +1,4 @@
-"""The registry of agents: versions, aliases, the log, and what is refused."""
+"""The registry of agents: versions, aliases, the log, and what is rejected."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_names(registry: Registry, which: str) -> None:
         ("@challenger", "has no challenger yet; there are champion (2), previous (1)"),
         ("@7", "has no version 7"),
         ("@champoin", "give champion, challenger, previous or a number"),
-        ("@../000001", "is no registry|does not exist"),
+        ("@../000001", "is not a registry|does not exist"),
         ("@-1", "or a number"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_refused_promotion_is_no_failure(plan: Plan) -> None:
 
 
 def test_one_failed_step_does_not_stop_the_others(plan: Plan) -> None:
-    """Old data is searched too; it is tried three times, and one alert is sent."""
+    """Old data is searched too; it is attempted three times, and one alert is sent."""
     commands = Commands(data="exit 1")
     state, alerts = run(plan, commands)
     assert commands.verbs == ["data"] * 3 + ["search", "deploy"]
@@ -100,7 +100,7 @@ def test_one_failed_step_does_not_stop_the_others(plan: Plan) -> None:
 
 def test_nothing_is_promoted_after_a_failed_search_and_a_restart_tries_again(plan: Plan) -> None:
     state, alerts = run(plan, Commands(search="kill -9 $$"), attempts=1)
-    assert states(state) == {"data": "finished", "search": "failed", "promote": "left out"} and len(alerts.sent) == 1
+    assert states(state) == {"data": "finished", "search": "failed", "promote": "skipped"} and len(alerts.sent) == 1
     commands = Commands()
     state, _ = run(plan, commands)
     assert commands.verbs == ["search", "deploy"] and set(states(state).values()) == {"finished"}

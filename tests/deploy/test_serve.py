@@ -206,7 +206,7 @@ def wait_until(condition: Any) -> None:
 
 
 def test_half_requests_and_gone_clients_do_not_block_others(server: AgentServer, client: Client) -> None:
-    """Requests without an end, clients that leave before the answer, and bytes that are no HTTP."""
+    """Requests without an end, clients that leave before the answer, and bytes that are not HTTP."""
     host, port = server.url.removeprefix("http://").split(":")
     body = json.dumps({"observations": OBSERVATIONS.tolist()}).encode()
     head = b"POST /act HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: %d\r\n\r\n" % (int(port), len(body))
@@ -315,7 +315,7 @@ def test_a_port_in_use_is_one_sentence(server: AgentServer, registry: Registry, 
     [("nothing-here", {}, RunError, "there is no run"),
      ("registry:nothing-here", {}, RegistryError, "does not exist"),
      ("x", {"device": "gpu"}, OptionError, "--device should be cpu, cuda"),
-     ("x", {"device": "cuda:99"}, OptionError, "was asked for, but torch finds"),
+     ("x", {"device": "cuda:99"}, OptionError, "was requested, but torch finds"),
      ("x", {"port": 70000}, OptionError, "from 0"),
      ("x", {"host": "no such host"}, OptionError, "there is no such address")],
 )  # fmt: skip

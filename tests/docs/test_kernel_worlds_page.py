@@ -188,7 +188,7 @@ def test_the_message_about_parameters_is_real(meadow):
 
 
 def test_the_message_about_actions_is_real(meadow):
-    """An action outside the space is refused as shown, and nothing moves."""
+    """An action outside the space is rejected as shown, and nothing moves."""
     envs = rookery.make_vec(meadow, 2, backend="kernel")
     before, _ = envs.reset(seed=1)
     with pytest.raises(rookery.errors.SpaceError) as caught:

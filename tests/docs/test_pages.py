@@ -273,30 +273,3 @@ def is_defined(names: list[str]) -> bool:
             or re.search(rf"^(class |def )?{inside[0]}\b|\"{inside[0]}\"", file.read_text(), re.M) is not None
         )
     return True
-
-
-# Phrases that stopped a reader whose English is a third language, and what to write instead.
-UNCLEAR = {
-    r"\bleft out\b": "if omitted",
-    r"\b(go|goes|going|went) on\b": "continue, resume",
-    r"\bwho learns\b": "the learner",
-    r"\bwhom\b": "name the opponent or the agent",
-    r"\bshared? out\b": "divide",
-    r"\bmend": "fix, recover",
-    r"\bwhole checkpoint": "complete checkpoint",
-    r"\btaken back\b": "removed, undone",
-    r"\band told\b": "with a message",
-    r"\bwhole numbers?\b": "integer",
-    r"\blikeliest\b": "deterministic",
-    r"(?<!standard )\bdeviation": "standard deviation",
-    r"\btwins?\b(?! \| see compiled version)": "compiled version",
-}
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_words_are_plain(page):
-    """Outside of code, which has names of its own."""
-    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", PAGES[page], flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"\s+", " ", text)
-    found = {phrase: better for phrase, better in UNCLEAR.items() if re.search(phrase, text, re.IGNORECASE)}
-    assert not found

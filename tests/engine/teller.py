@@ -1,4 +1,4 @@
-"""An env that tells what its process is like. It imports little, as each worker does so anew."""
+"""An env that tells what its process is like. It imports little, as each worker does so again."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def feed(contention, waits, start=0.0):
 
 
 def test_steady_rounds_are_left_alone():
-    """Short, long, slowly changing and now and then delayed rounds are no sign of a neighbour."""
+    """Short, long, slowly changing and now and then delayed rounds are not sign of a neighbour."""
     for waits in ([1e-4] * 500, [5e-3] * 500, [1e-4 * 1.005**k for k in range(800)], ([1e-4] * 9 + [8e-3]) * 50):
         contention = Contention()
         assert feed(contention, waits) == []
@@ -47,7 +47,7 @@ def test_cores_are_tried_again_later_and_ever_later():
 
 
 def test_a_caller_that_comes_late_learns_nothing_about_the_cores():
-    """Updates that take longer than a step, and then shorter ones, are no sign of a neighbour."""
+    """Updates that take longer than a step, and then shorter ones, are not sign of a neighbour."""
     engine = SimpleNamespace(_contention=Contention())
 
     def round_of(away, wait, now):

@@ -56,7 +56,7 @@ def test_nothing_is_measured_where_the_backend_and_the_number_of_envs_are_given(
 
 
 def test_what_a_world_is_decides_what_is_remembered(tmp_path):
-    """Another world, other options or another text of its file are measured anew; so is a lambda, always."""
+    """Another world, other options or another text of its file are measured again; so is a lambda, always."""
     file = tmp_path / "world.py"
     file.write_text("def build():\n    return 1\n")
     known = resolve("CartPole-v1"), resolve(Counter), resolve_given(f"{file}:build")

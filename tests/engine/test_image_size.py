@@ -99,7 +99,8 @@ def test_images_within_other_observations() -> None:
 
 
 def test_auto_leaves_usual_images_alone() -> None:
-    """256 x 256 pixels stay as they are, one row more is shrunk; so is nothing that is no image, whatever its size."""
+    """256 x 256 pixels stay as they are, one row more is shrunk; so is nothing that is not an image, whatever its
+    size."""
     for space in (box(84, 84, 4), box(210, 160, 3), box(256, 256, 3), box(200_000), spaces.Discrete(3)):
         env = Shown(space)
         assert with_image_size(env, "auto") is env

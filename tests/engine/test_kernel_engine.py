@@ -176,7 +176,7 @@ def test_episodes_are_counted_in_the_loop():
 
 
 def test_the_state_goes_out_and_in():
-    """An engine that loads a state does what the other one does; a state of another world is refused."""
+    """An engine that loads a state does what the other one does; a state of another world is rejected."""
     envs, other = kernel(Walker, 5, env_kwargs={"limit": 3.0}), kernel(Walker, 5, env_kwargs={"limit": 3.0})
     envs.reset(seed=3), other.reset(seed=8)
     envs.set_parameters(envs=[2], stride=0.5)

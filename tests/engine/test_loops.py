@@ -57,7 +57,7 @@ def test_watch_sees_a_change_and_gives_up(module: ModuleType) -> None:
     start = time.perf_counter()
     assert not module.watch(line, 1, 0, 0.02)
     assert time.perf_counter() - start >= 0.02
-    threading.Timer(0.05, line.__setitem__, (1, 7)).start()  # which needs the interpreter meanwhile
+    threading.Timer(0.05, line.__setitem__, (1, 7)).start()  # which needs the interpreter in the meantime
     assert module.watch(line, 1, 0, 60.0)
     module.fence()
     assert line[1] == 7

@@ -168,7 +168,7 @@ def test_a_list_of_worlds():
         (42, {}, "42 is not a world: give a Gymnasium id"),
         ([], {}, "not a world"),
         ([Counter, 3], {}, "item 1 of the list of worlds should be a callable, got builtins.int"),
-        ([Counter, Counter], {"num_envs": 3}, "num_envs=3, but the list holds 2"),
+        ([Counter, Counter], {"num_envs": 3}, "num_envs=3, but the list contains 2"),
         (Counter(), {}, "got an env instance, conformance.worlds.Counter: many copies are needed"),
         (Counter, {"num_envs": 0}, "num_envs should be a positive integer, got 0"),
         (Counter, {"num_envs": -3}, "num_envs should be a positive integer, got -3"),

@@ -59,7 +59,7 @@ def do(act: int) -> None:
         faulthandler.disable()  # pytest's, in a forked worker: its long dump would be no news
         os.kill(os.getpid(), signal.SIGSEGV)
     elif act == Act.HOLD_GIL:
-        ctypes.PyDLL(None).sleep(1000)  # PyDLL keeps the GIL: no Python thread of this process runs meanwhile
+        ctypes.PyDLL(None).sleep(1000)  # PyDLL keeps the GIL: no Python thread of this process runs in the meantime
     elif act == Act.RAISE:
         raise RuntimeError("told to raise")
     elif act == Act.SLOW:
@@ -453,7 +453,7 @@ class ForksAndWaits(Walk):
 
 
 class Threading(Walk):
-    """Keeps threads of its own, one of which is no daemon and never ends."""
+    """Keeps threads of its own, one of which is not a daemon and never ends."""
 
     def __init__(self) -> None:
         super().__init__()

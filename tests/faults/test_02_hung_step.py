@@ -180,7 +180,7 @@ def test_the_hung_process_is_gone(make: Make) -> None:
 
 @pytest.mark.parametrize("backend", ["serial", "thread"])
 def test_backends_that_cannot_stop_a_step_say_so(backend: str) -> None:
-    """`step_timeout` is refused where a hung step could not be ended."""
+    """`step_timeout` is rejected where a hung step could not be ended."""
     with pytest.raises(OptionError, match="step_timeout"):
         rookery.make_vec(Walk, 2, backend, step_timeout=1.0)
 

@@ -96,7 +96,7 @@ def test_restart_leaves_neighbours_alone(make: Make, bad: Any, message: str, mod
 @pytest.mark.parametrize(("bad", "message"), named(WRONG_DICT))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nested_observations_are_checked_leaf_by_leaf(make: Make, backend: str, bad: Any, message: str) -> None:
-    """A nested observation with wrong keys or a wrong leaf is refused, and the neighbours' leaves are untouched."""
+    """A nested observation with wrong keys or a wrong leaf is rejected, and the neighbours' leaves are untouched."""
     envs = make([BadDict, partial(BadDict, bad), BadDict], backend=backend, workers=1)
     envs.reset(seed=1)
     envs.step(np.zeros(3, np.int64))

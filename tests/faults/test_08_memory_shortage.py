@@ -28,7 +28,7 @@ def leave_free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def test_a_real_shortage_is_told_before_a_second_worker_starts(make: Make, workers_started: list[int]) -> None:
-    """Four thousand observations of 16 MiB are refused with what they need and what is free, by one worker alone."""
+    """Four thousand observations of 16 MiB are rejected with what they need and what is free, by one worker alone."""
     with pytest.raises(MemoryShortage, match=r"6\d\.\d GiB.*[\d.]+ [MG]iB is free") as caught:
         make(Huge, 4000, "process", 2)
     assert isinstance(caught.value, MemoryError)
@@ -81,7 +81,7 @@ def test_the_block_is_committed_when_it_is_made(make: Make) -> None:
 
 
 def test_a_shortage_on_resize_leaves_the_engine_as_it_was(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Growing beyond what is free is refused, and the envs there are continue undisturbed."""
+    """Growing beyond what is free is rejected, and the envs there are continue undisturbed."""
     expected = undisturbed(Walk, 4, 8, seed=1)
     envs = make(Walk, 4, "process", 2)
     envs.reset(seed=1)
@@ -97,7 +97,7 @@ def test_a_shortage_on_resize_leaves_the_engine_as_it_was(make: Make, monkeypatc
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_fits_is_not_refused(make: Make, backend: str) -> None:
-    """A few large observations that do fit are no reason to complain."""
+    """A few large observations that do fit are not reason to complain."""
     envs = make(Walk, 1000, backend, 2 if backend != "serial" else 1)
     observations, _ = envs.reset(seed=1)
     assert np.isfinite(observations).all()

@@ -76,7 +76,7 @@ def test_the_bombs_are_real(canary: Path) -> None:
 def test_in_place_of_any_file_of_a_checkpoint(
     name: str, form: Callable[[Bomb], bytes], vouched: bool, tmp_path: Path, canary: Path
 ) -> None:
-    """Refused, also where the manifest was made anew so that all hashes are right."""
+    """Refused, also where the manifest was made again so that all hashes are right."""
     folder = tmp_path / "step-000000000001"
     checkpoint.save(folder, TREE)
     (folder / name).write_bytes(form(Bomb(canary)))
@@ -159,7 +159,7 @@ def test_a_snapshot_calls_nothing(tmp_path: Path, canary: Path) -> None:
 
 
 def _vouch(folder: Path) -> None:
-    """Make the manifest anew for the files that are there."""
+    """Make the manifest again for the files that are there."""
     files = {}
     for path in sorted(folder.iterdir()):
         contents = path.read_bytes()

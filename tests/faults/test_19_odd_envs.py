@@ -189,7 +189,7 @@ class OwnGenerator(Walk):
 
 
 def test_a_generator_of_ones_own_is_not_global_state(make: Make) -> None:
-    """`numpy.random.default_rng` is no reason for the thread backend to refuse an env."""
+    """`numpy.random.default_rng` is not a reason for the thread backend to refuse an env."""
     envs = make(OwnGenerator, 4, "thread", 2)
     envs.reset(seed=1)
     assert same_rows(play(envs, 6), undisturbed(Walk, 4, 6, seed=1), ALL_ROWS)

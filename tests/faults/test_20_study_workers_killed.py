@@ -18,7 +18,7 @@ REPEATS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 
 
 @pytest.mark.parametrize("seed", REPEATS)
 def test_a_killed_worker_loses_no_trial(seed: int, tmp_path: Path) -> None:
-    """Another worker goes on from the checkpoints. No trial is lost, counted twice, or begun anew."""
+    """Another worker goes on from the checkpoints. No trial is lost, counted twice, or started over."""
     chance = random.Random(seed)
     with workers_of(tmp_path / "study", 3, 6, 0.02) as workers:
         workers.start(2)

@@ -69,7 +69,7 @@ def replace_by_a_file(path: Path) -> None:
 
 
 def replace_by_a_folder(path: Path) -> None:
-    """With everything that a run's folder holds: only its identity differs."""
+    """With everything that a run's folder contains: only its identity differs."""
     shutil.copytree(path, path.with_name("copy"))
     shutil.rmtree(path)
     path.with_name("copy").rename(path)

@@ -1,4 +1,4 @@
-"""A process that the program forks has a copy of the engine, but not its workers: it is refused, and harms nobody."""
+"""A process that the program forks has a copy of the engine, but not its workers: it is rejected, and harms nobody."""
 
 from __future__ import annotations
 

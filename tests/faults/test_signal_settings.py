@@ -85,7 +85,7 @@ def test_nothing_is_made_up_of_a_death_that_nobody_saw(make: Make, handle: Handl
 
 
 def test_a_program_that_sigpipe_ends_outlives_its_workers(make: Make, handle: Handle) -> None:
-    """Words to a worker that is dead are no broken pipe, though the program has asked to die of one."""
+    """Words to a worker that is dead are not broken pipe, though the program has asked to die of one."""
     envs = make(Walk, 2, "process", 2)
     envs.reset(seed=SEED)
     for pid in pids_of(envs):

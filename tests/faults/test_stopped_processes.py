@@ -89,7 +89,7 @@ def test_a_fork_server_that_hangs_in_another_way_is_given_up_too(make: Make, mon
 
 
 def test_a_fork_server_that_is_continued_disturbs_nobody(make: Make) -> None:
-    """What it was asked for while it was stopped, it does too late: nobody takes that for an answer."""
+    """What it was requested while it was stopped, it does too late: nobody takes that for an answer."""
     envs, server = forked_team(make)
     os.kill(server, signal.SIGSTOP)
     os.kill(pids_of(envs)[1], signal.SIGKILL)

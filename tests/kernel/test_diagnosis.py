@@ -1,4 +1,4 @@
-"""A world with a mistake is refused in words about the world, with the line that is meant."""
+"""A world with a mistake is rejected in words about the world, with the line that is meant."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_whole_parameters_stay_whole(value):
 
 
 def test_unknown_parameters_are_refused_with_the_nearest_known():
-    """A misspelt parameter never passes silently, nor does one that is no number."""
+    """A misspelt parameter never passes silently, nor does one that is not a number."""
     with pytest.raises(OptionError, match="no parameter 'strid'; did you mean 'stride'"):
         Walker(strid=2)
     with pytest.raises(OptionError, match="'stride' should be a number"):

@@ -38,7 +38,7 @@ def missing_part(monkeypatch):
     [(unknown_version, "Numba 0.99.0, which rookery was not tested with"), (missing_part, "DefaultPassBuilder")],
 )
 def test_worlds_run_as_plain_python(break_numba, reason, monkeypatch, caplog):
-    """With the same results, in a batch and alone, whatever threads are asked for; and one line in all."""
+    """With the same results, in a batch and alone, whatever threads are requested; and one line in all."""
     compiled = steps_of(rookery.make_vec(Walker, 3, backend="kernel"))
     runner.load_native.cache_clear()
     break_numba(monkeypatch)

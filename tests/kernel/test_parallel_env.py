@@ -140,7 +140,7 @@ def test_parameters_are_set_when_made_and_by_options():
 
 
 def test_what_cannot_be_served_is_said():
-    """Steps outside an episode, missing agents and bad actions are refused in words."""
+    """Steps outside an episode, missing agents and bad actions are rejected in words."""
     env = KernelParallelEnv(Tug)
     with pytest.raises(UsageError, match="call reset"):
         env.step({})

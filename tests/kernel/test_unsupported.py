@@ -1,4 +1,4 @@
-"""Python that compiled code cannot run is refused with the line and what to write instead."""
+"""Python that compiled code cannot run is rejected with the line and what to write instead."""
 
 # ruff: noqa: B009
 

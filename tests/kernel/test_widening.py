@@ -23,7 +23,7 @@ WORLDS = {
 
 
 def compare(world, steps):
-    """Step an env compiled and in plain Python, with the same actions; everything must be the same to the bit."""
+    """Step an env compiled and in plain Python, with the same actions; everything must be the same bit for bit."""
     compiled, plain = KernelEnv(world), KernelEnv(world, plain=True)
     compiled.action_space.seed(1)
     last = compiled.reset(seed=5)

@@ -129,7 +129,7 @@ def actor_critics_agree(made: type[SAC] | type[TD3], wanted: type[Accelerator], 
     ],
 )
 def test_sac(options: dict[str, Any]) -> None:
-    """With a learned temperature and a fixed one, for batches and widths that are no multiples of anything."""
+    """With a learned temperature and a fixed one, for batches and widths that are not multiples of anything."""
     actor_critics_agree(SAC, TeamSAC, options)
 
 

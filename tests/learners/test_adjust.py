@@ -1,4 +1,4 @@
-"""Options that change during a run: each takes effect, can be taken back, and is refused where it could not be."""
+"""Options that change during a run: each takes effect, can be taken back, and is rejected where it could not be."""
 
 from __future__ import annotations
 

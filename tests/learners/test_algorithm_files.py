@@ -1,4 +1,4 @@
-"""An algorithm's file holds the algorithm alone: whoever reads it meets neither devices nor how it is executed."""
+"""An algorithm's file contains the algorithm alone: whoever reads it meets neither devices nor how it is executed."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def masks_for(space: spaces.Space, rows: int) -> np.ndarray:
 
 @pytest.mark.parametrize("case", ["ppo, discrete", "ppo, several choices"])
 def test_what_is_explored_with_masks_is_what_torch_explores(case: str) -> None:
-    """Compiled or not, to float tolerance; and a wrong mask is refused by both."""
+    """Compiled or not, to float tolerance; and a wrong mask is rejected by both."""
     name, seen, done, options = CASES[case]
     learners = [
         make_learner(name, seen, done, option_classes()[name](**options, accelerate=fast), MANY, 5)

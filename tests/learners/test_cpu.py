@@ -51,7 +51,7 @@ def test_a_choice_is_remembered(cache: Path, measured: list[int]) -> None:
 
 
 def test_the_first_to_write_decides(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another process wrote its choice meanwhile, that one holds for both."""
+    """If another process wrote its choice in the meantime, that one holds for both."""
 
     def measure_slowly(work: object, cores: int, *more: object) -> int:
         monkeypatch.setattr(cpu_threads, "_measure", lambda work, cores, *more: 4)

@@ -196,7 +196,7 @@ def test_where_nothing_is_allowed_something_is_done() -> None:
 
 @pytest.mark.parametrize("space", [spaces.MultiBinary(2), spaces.Box(-1, 1, (2,))], ids=str)
 def test_masks_need_choices(space: spaces.Space) -> None:
-    """A mask over actions that are no choices is refused in words."""
+    """A mask over actions that are not choices is rejected in words."""
     head = head_for(space, 0.0)
     with pytest.raises(OptionError, match="masks need discrete actions"):
         head.apply_mask(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))

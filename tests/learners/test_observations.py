@@ -75,7 +75,7 @@ def test_bytes_stay_bytes() -> None:
 
 
 def test_two_dimensions_of_bytes_are_a_picture() -> None:
-    """A grey picture needs no third axis; a matrix of floats is no picture."""
+    """A grey picture needs no third axis; a matrix of floats is not a picture."""
     assert only(spaces.Box(shape=(20, 30), **BYTE)).kind == "image"
     assert only(spaces.Box(shape=(20, 7), **BYTE)).kind == "vector"
     assert only(spaces.Box(0, 1, (20, 30))).kind == "vector"

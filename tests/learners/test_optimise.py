@@ -88,7 +88,7 @@ def test_going_on_from_a_state_is_exact() -> None:
 
 
 def test_a_state_from_before_the_first_step_takes_old_moments_away() -> None:
-    """An optimiser that was used and then given a fresh state begins anew."""
+    """An optimiser that was used and then given a fresh state starts over."""
     module, data = net(), batches(4)
     flat = FlatAdam(module.parameters(), 1e-2)
     weights, fresh = module_state(module), flat.state()

@@ -68,7 +68,7 @@ def test_installed_packages_add_learners(installed: list[Entry]) -> None:
 
 @pytest.mark.parametrize("wrong", [ImportError("no such module"), "text", registry.PPO_SPEC])
 def test_a_broken_plugin_is_skipped_with_a_warning(installed: list[Entry], wrong: Any) -> None:
-    """Whether it cannot be imported, is no spec, or takes a name that exists."""
+    """Whether it cannot be imported, is not a spec, or takes a name that exists."""
     installed += [Entry("broken", wrong), Entry("mine", PLUGIN)]
     with pytest.warns(UserWarning, match="'broken' is skipped"):
         found = registry.specs()

@@ -1,4 +1,4 @@
-"""What a rollout keeps, group by group, and how it begins anew."""
+"""What a rollout keeps, group by group, and how it starts over."""
 
 from __future__ import annotations
 

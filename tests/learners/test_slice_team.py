@@ -47,7 +47,7 @@ SEEN = spaces.Box(-1, 1, (3,))
     ("rows", "inputs", "outputs"), [(64, 64, 64), (8, 1, 1), (16, 5, 30), (24, 67, 2), (8, 3, 2 * LANES + 1)]
 )
 def test_products_are_numpys(rows: int, inputs: int, outputs: int) -> None:
-    """For sizes that are no multiples of anything, with what lies around the outputs left alone."""
+    """For sizes that are not multiples of anything, with what lies around the outputs left alone."""
     random = np.random.default_rng(0)
     inner, columns = padded(inputs, UNROLL), padded(outputs, LANES)
     left, right = np.zeros((rows, inner), np.float32), np.zeros((inner, columns), np.float32)

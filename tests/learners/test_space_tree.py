@@ -65,7 +65,7 @@ def test_the_tree_is_a_copy() -> None:
 
 
 def test_what_cannot_be_saved_is_named() -> None:
-    """A Text is refused on the way out, an unknown kind on the way in."""
+    """A Text is rejected on the way out, an unknown kind on the way in."""
     with pytest.raises(SpaceError, match="a Text space cannot be saved"):
         to_tree(spaces.Tuple((spaces.Text(3),)))
     with pytest.raises(CheckpointError, match="'Blob'"):

@@ -86,7 +86,7 @@ def test_a_sink_that_cannot_close_does_not_keep_the_others_open() -> None:
 
 
 def test_scalars_are_the_numbers_of_progress_and_evaluations() -> None:
-    """Flags, texts and other kinds of events are no points of a curve."""
+    """Flags, texts and other kinds of events are not points of a curve."""
     assert scalars(telling.start()) == {} == scalars(telling.end())
     assert scalars(Event("progress", 1, {"a": 1, "b": 0.5, "c": True, "d": "x", "e": None})) == {"a": 1.0, "b": 0.5}
 

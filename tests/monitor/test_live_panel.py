@@ -204,7 +204,7 @@ def test_drawing_is_paid_for_from_a_budget() -> None:
 
 
 def test_a_resized_screen_is_cleared() -> None:
-    """Rows that the terminal has wrapped anew cannot be found again, so it starts on a clean screen."""
+    """Rows that the terminal has wrapped again cannot be found again, so it starts on a clean screen."""
     console = screen()
     terminal = LivePanel(console=console, clock=lambda: 0.0)
     terminal.write(telling.start())

@@ -68,7 +68,7 @@ def test_a_buffer_that_fills_is_no_leak() -> None:
 
 
 def test_more_envs_are_no_leak() -> None:
-    """After a change, watching begins anew."""
+    """After a change, watching starts over."""
     growth = MemoryGrowth("workers")
     for k in range(100):
         if k % 4 == 0:

@@ -51,7 +51,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_the_time_names_what_the_speed_leaves_out() -> None:
-    """A first run compiles for most of its time: that is no sign of a slow machine."""
+    """A first run compiles for most of its time: that is not a sign of a slow machine."""
     compiled = {**telling.END, "start_seconds": 60.2, "evaluation_seconds": 4.0}
     assert dict(run_summary.rows(compiled))["time"] == (
         "1 min 15 s, of which 1 min 0 s to start (the first run on a machine compiles) and 4 s for evaluations"

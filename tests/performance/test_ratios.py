@@ -56,7 +56,7 @@ def test_series_without_spread_losses_or_returns() -> None:
     still, steady = np.zeros(10), np.full(10, 0.1)
     assert [f(still) for f in (sharpe, sortino, hit_rate, profit_factor)] == [0, 0, 0, 0]
     assert calmar(still, 10) == 0
-    assert sharpe(steady) == 0  # rounding is no spread
+    assert sharpe(steady) == 0  # rounding is not a spread
     assert sortino(steady) == profit_factor(steady) == calmar(steady, 10) == math.inf
     assert sortino(-steady) == pytest.approx(-1)
     assert ratios.annual_return(np.array([0.5, -1.0, 0.2]), 10) == -1

@@ -108,7 +108,7 @@ def test_what_a_config_names_is_found(field: str) -> None:
 
 @pytest.mark.parametrize("field", NAMED)
 def test_a_strangers_run_reaches_nothing(field: str, run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resuming it is refused with the field's key and the way out, before anything is imported or opened."""
+    """Resuming it is rejected with the field's key and the way out, before anything is imported or opened."""
     given, _ = NAMED[field]
     monkeypatch.chdir(run.path.parent)
     (run.path.parent / "w.py").write_text("raise SystemExit('executed')")
@@ -198,7 +198,7 @@ def test_an_evaluation_in_a_linked_folder_is_asked_about(run: RunDir, tmp_path: 
     ["sqlite+pysqlite:///{}/new.db", "postgresql://127.0.0.1:1/x", "{}/new.db", "../new.db", "sqlite:///{}/new.db"],
 )
 def test_a_strangers_study_connects_to_nothing(storage: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """study.json names a database elsewhere: reading and continuing are refused, with the way out."""
+    """study.json names a database elsewhere: reading and continuing are rejected, with the way out."""
     folder = tmp_path / "studies" / "strange"
     folder.mkdir(parents=True)
     record = {"name": "strange", "storage": storage.format(tmp_path), "format": 1, "id": "f" * 32}

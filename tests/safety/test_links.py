@@ -164,7 +164,7 @@ def test_a_run_goes_on_in_the_checkpoint_folder_it_was_started_with(tmp_path: Pa
 
 
 def test_old_checkpoints_in_a_runs_own_folder_are_its_own(tmp_path: Path) -> None:
-    """Those from before there were ids are pruned as ever; a link among them stays."""
+    """Those from before there were ids are pruned unchanged; a link among them stays."""
     old = Checkpoints(tmp_path)
     for step in (1, 2, 3):
         old.save(step, {"agent": {}})
@@ -195,7 +195,8 @@ def _full() -> Any:
     raise OSError(28, "No space left on device")
 
 
-# --- what is no file --------------------------------------------------------------------------------------------------
+# --- what is not a file
+# --------------------------------------------------------------------------------------------------
 
 NODES: dict[str, Callable[[Path], Any]] = {
     "pipe": os.mkfifo,

@@ -29,7 +29,7 @@ def shell(canary: Path) -> dict[str, str]:
 def test_a_config_runs_no_shell(world: str, tmp_path: Path, canary: Path) -> None:
     """Neither with the twin nor without, whatever the world."""
     for compiled in (True, False):
-        with pytest.raises(OptionError, match="`world` is no option of a world"):
+        with pytest.raises(OptionError, match="`world` configures how the env is created"):
             rookery.train(world, world_options=shell(canary), compiled=compiled, runs_dir=str(tmp_path))
     assert not canary.exists()
     assert not list(tmp_path.iterdir())
@@ -51,7 +51,7 @@ def test_a_run_and_an_evaluation_run_no_shell(run: RunDir, canary: Path) -> None
 @pytest.mark.parametrize("key", NOT_OPTIONS)
 def test_how_an_env_is_made_is_no_option(key: str) -> None:
     """Of a registered one; a class in a file has whatever options it likes."""
-    with pytest.raises(OptionError, match=f"`{key}` is no option of a world"):
+    with pytest.raises(OptionError, match=f"`{key}` configures how the env is created"):
         find("CartPole-v1", options={key: 1})
 
 

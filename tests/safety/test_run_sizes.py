@@ -1,4 +1,4 @@
-"""Runs that are too large are refused before anything of them is made, with the settings to lower."""
+"""Runs that are too large are rejected before anything of them is made, with the settings to lower."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _set(words: tuple[str, ...], **values: Any) -> list[str]:
     return [*words, *(word for key, value in given for word in ("--set", f"{key}={value}"))]
 
 
-# What is refused by the configuration alone, and the key that is named. None of them may load torch.
+# What is rejected by the configuration alone, and the key that is named. None of them may load torch.
 COMMANDS: dict[str, tuple[list[str], str]] = {
     "rollout": (_set(TRAIN, ppo__rollout_length=10**18), "ppo.rollout_length"),
     "rollout of the recipe's envs": (_set(TRAIN, ppo__rollout_length=10**10), "ppo.rollout_length"),
@@ -67,7 +67,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "resume": (["resume", "RUN", "--trust"], "ppo.rollout_length"),
     "resume with workers": (["resume", "RUN", "--trust", "--set", "workers=100000"], "workers"),
 }
-# What is refused once torch is there, or an env is known.
+# What is rejected once torch is there, or an env is known.
 CALLS = {
     "make_vec": ("rookery.make_vec('CartPole-v1', num_envs=10**10)", "num_envs"),
     "make_vec, compiled": ("rookery.make_vec('rookery/CartPole-v1', num_envs=10**11)", "num_envs"),

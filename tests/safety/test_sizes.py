@@ -1,4 +1,4 @@
-"""What is too large is refused before it is made: by size, by depth, and by comparing words with what is there."""
+"""What is too large is rejected before it is made: by size, by depth, and by comparing words with what is there."""
 
 from __future__ import annotations
 

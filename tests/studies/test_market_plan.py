@@ -205,7 +205,7 @@ def test_one_group_cannot_be_cross_validated(folder: Path) -> None:
 def test_a_world_without_bars_is_refused() -> None:
     config = build_config({"world": "CartPole-v1", "name": "trial-00000"})
     assert not isinstance(plan_for(config), CrossValidationPlan)
-    with pytest.raises(OptionError, match="no market world"):
+    with pytest.raises(OptionError, match="not a market world"):
         CrossValidationPlan(config.search).first_parts(config)
 
 

@@ -1,4 +1,4 @@
-"""The same study has the same trials in SQLite and in PostgreSQL, to the bit, and after interruptions."""
+"""The same study has the same trials in SQLite and in PostgreSQL, bit for bit, and after interruptions."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def test_every_sampler_draws_the_same_from_both(sampler: str, postgres_url: str,
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["tpe", "random", "cmaes"])
 def test_an_interrupted_study_has_the_trials_of_an_uninterrupted_one(sampler: str, tmp_path: Path) -> None:
-    """Opened anew for every trial, and with trials that were given back while their settings were chosen."""
+    """Opened again for every trial, and with trials that were given back while their settings were chosen."""
     assert trials(tmp_path / "a", sampler, None) == trials(tmp_path / "b", sampler, None, interrupted=True)

@@ -1,4 +1,4 @@
-"""What a search varies: how it is written, what is refused, and what is tried first."""
+"""What a search varies: how it is written, what is rejected, and what is tried first."""
 
 import optuna
 import pytest

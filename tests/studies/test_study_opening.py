@@ -100,7 +100,7 @@ def test_a_database_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> No
 
 def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("hello " * 1000)
-    with pytest.raises(StudyError, match=r"x\.db cannot be used \(file is not a database\): the file is no SQLite"):
+    with pytest.raises(StudyError, match=r"x\.db cannot be used \(file is not a database\): the file is not a SQLite"):
         make(tmp_path, storage=str(tmp_path / "x.db"))
     assert (tmp_path / "x.db").read_text() == "hello " * 1000
 

@@ -86,7 +86,7 @@ def test_rate_and_time_left() -> None:
 
 
 def test_a_later_search_may_have_more_trials(tmp_path: Path) -> None:
-    """It writes the configuration in the study's folder anew."""
+    """It writes the configuration in the study's folder again."""
     (tmp_path / "config.toml").write_text("[search]\nn_trials = 20\n")
     study = view(trial(0, 1.0), config={"search": {"n_trials": 1, "verify": 3}}, folder=tmp_path)
     assert search_options(study.config, study.folder) == {"n_trials": 20, "verify": 3}
@@ -174,7 +174,7 @@ def test_conditional_parameters_are_judged_by_the_trials_that_have_them() -> Non
 
 @pytest.mark.slow
 def test_importances_agree_with_optuna() -> None:
-    """PED-ANOVA is written anew, because Optuna's imports scikit-learn; the figures are about the same."""
+    """PED-ANOVA is written again, because Optuna's imports scikit-learn; the figures are about the same."""
     import optuna
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 

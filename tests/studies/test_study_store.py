@@ -147,7 +147,7 @@ def test_who_comes_late_writes_nothing(open_store: Open) -> None:
 
 @pytest.mark.slow
 def test_a_lease_that_nobody_took_can_be_renewed_late(open_store: Open) -> None:
-    """Nothing is lost by a long silence if no other worker asked meanwhile."""
+    """Nothing is lost by a long silence if no other worker asked in the meantime."""
     store = open_store(lease_seconds=0.1)
     claim = claimed(store)
     time.sleep(0.2)
@@ -188,7 +188,7 @@ def test_a_released_trial_is_taken_up_at_once(open_store: Open) -> None:
 
 
 def test_finishing_twice_is_finishing_once(open_store: Open) -> None:
-    """An answer of the database that got lost is asked for again."""
+    """An answer of the database that got lost is requested again."""
     store = open_store()
     claim = claimed(store)
     claim.finish(1.0)
@@ -198,7 +198,7 @@ def test_finishing_twice_is_finishing_once(open_store: Open) -> None:
 
 @pytest.mark.slow
 def test_a_trial_that_kills_every_worker_fails(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless it gets on: then the count begins anew."""
+    """Unless it gets on: then the count starts over."""
     monkeypatch.setattr(study_store, "MOST_ATTEMPTS", 3)
     store = open_store()
     for attempt in range(5):
@@ -218,7 +218,7 @@ def test_a_verified_trial_is_recorded_with_the_study(open_store: Open) -> None:
 
 @pytest.mark.slow
 def test_grids_and_two_objectives(open_store: Open) -> None:
-    """Optuna's grid sampler stops a study when it is through, which is no error here."""
+    """Optuna's grid sampler stops a study when it is through, which is not an error here."""
     sampler = optuna.samplers.GridSampler({"x": [0.0, 1.0]}, seed=1)
     store = open_store(sampler=sampler, directions=["maximize", "minimize"])
     for _ in range(2):

@@ -164,7 +164,7 @@ def test_a_file_with_several_studies_needs_a_name(tmp_path: Path) -> None:
 
 
 def test_what_is_no_study_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text("this is no database, but long enough to be one" * 50)
+    (tmp_path / "text.db").write_text("this is not a database, but long enough to be one" * 50)
     (tmp_path / "empty.db").touch()
     (tmp_path / "other.log").write_text('{"what": "ever"}\n')
     for name in ("text.db", "empty.db", "other.log"):

@@ -102,7 +102,7 @@ def test_bench_json_can_be_written(result):
 
 
 def test_plot_is_a_picture(result, tmp_path):
-    """The plot is written where and as what it was asked for."""
+    """The plot is written where and as what it was requested."""
     file = tmp_path / "speed.png"
     bench.check_plot_file(str(file))
     bench.draw(result, str(file))
@@ -236,7 +236,7 @@ def test_tune_measures_what_it_tries(monkeypatch):
 
 
 def test_seconds_must_be_positive():
-    """A time that cannot be measured is refused."""
+    """A time that cannot be measured is rejected."""
     with pytest.raises(OptionError, match="seconds should be a positive number, got nan"):
         tune.tune("CartPole-v1", seconds=float("nan"))
 
@@ -260,7 +260,7 @@ def test_functions_are_found_with_their_shares():
 @pytest.mark.alone
 def test_reset_share_counts_resets_between_steps():
     """Resets of 2 ms after every 10 steps of 0.2 ms take about half of the time: 0.1 s each, of which what another
-    program takes away meanwhile is little."""
+    program takes away in the meantime is little."""
     found = profile_steps(resolve(Spin), steps=500)
     assert found.resets == 50
     assert 0.3 < found.reset_share < 0.7

@@ -69,7 +69,7 @@ class Scripted(Tug):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
         for k, script in enumerate((self.player_one, self.player_two)):
             if script != "free":
-                assert action[k] == 0.0, "a seat that the world plays is asked for nothing"
+                assert action[k] == 0.0, "a seat that the world plays gets no request"
                 action[k] = 0.2 if script == "weak" else 0.9
         return super().step(action)
 

@@ -1,4 +1,4 @@
-"""The bad requests of benchmarks/dashboard_abuse.py, a few of each kind, and that their faults are what is refused."""
+"""The bad requests of benchmarks/dashboard_abuse.py, a few of each kind, and that their faults are what is rejected."""
 
 from __future__ import annotations
 

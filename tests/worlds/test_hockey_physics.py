@@ -89,7 +89,7 @@ def test_a_racket_does_not_cross_the_centre_line():
 
 
 def test_a_racket_turned_too_far_is_turned_back():
-    """Beyond 60 degrees it turns back, whatever is asked for."""
+    """Beyond 60 degrees it turns back, whatever is requested."""
     table = Table().place(0, 3.0, 4.0, angle=1.3)
     table.step((0.0, 0.0, 1.0, 0.0, *IDLE[4:]), times=30)
     assert table.state.angle[0] < 1.3

@@ -150,7 +150,7 @@ def test_a_window_that_was_closed_stays_closed():
 
 
 def test_no_screen_is_said(monkeypatch):
-    """Without a display a window is refused in words, and arrays still come."""
+    """Without a display a window is rejected in words, and arrays still come."""
     for name in ("SDL_VIDEODRIVER", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
@@ -214,7 +214,7 @@ def test_restart_and_closing_the_window(frames):
 
 
 def test_scripts_play_and_are_recorded(frames, tmp_path, capsys):
-    """Scripts play a number of games on their own; the score is shown, and the file holds what was seen."""
+    """Scripts play a number of games on their own; the score is shown, and the file contains what was seen."""
     image = pytest.importorskip("PIL.Image")
     file = tmp_path / "game.gif"
     tally = play("strong", "weak", "shooting", fps=1000, seed=3, games=2, record=str(file))

@@ -132,7 +132,7 @@ def test_settings_are_fixed_when_the_world_is_made():
 
 
 def test_a_state_holds_the_warm_start_of_the_solver():
-    """Loaded elsewhere, envs continue to the last bit; with another model they are refused."""
+    """Loaded elsewhere, envs continue to the last bit; with another model they are rejected."""
     first, second = (rookery.make_vec(Arm, 4, backend="kernel") for _ in range(2))
     first.reset(seed=1)
     for action in ACTIONS[:20]:

@@ -44,7 +44,7 @@ def run_arguments(parser: argparse.ArgumentParser, others: str = "") -> None:
 
 
 def runs_dir_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="the folder that holds the runs (runs)")
+    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="the folder that contains the runs (runs)")
 
 
 def last_argument(parser: argparse.ArgumentParser, default: bool | None = True) -> None:
@@ -215,7 +215,7 @@ def show(
 
 
 def finish_run(result: Any, options: argparse.Namespace) -> int:
-    """The exit status of a run, after its result was printed as JSON if that was asked for."""
+    """The exit status of a run, after its result was printed as JSON if that was requested."""
     show(options, lambda: result.as_json())
     return result.exit_code
 

@@ -46,7 +46,11 @@ def add_check(commands: Commands) -> None:
     parser.add_argument("--steps", type=int, default=200, metavar="N", help="number of steps (200)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the env and of the actions (0)")
     parser.add_argument(
-        "--timeout", type=float, default=60.0, metavar="SECONDS", help="a call to the env that takes longer hangs (60)"
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="seconds after which a call to the env counts as hanging (60)",
     )
 
 

@@ -43,7 +43,7 @@ def add_dashboard(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument(
-        "--allow-control", action="store_true", help="allow to stop, resume, tag and hide runs from the page"
+        "--allow-control", action="store_true", help="allow the page to stop, resume, tag and hide runs"
     )
 
 

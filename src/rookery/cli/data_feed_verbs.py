@@ -109,7 +109,7 @@ def _check_targets(files: dict[Path, list[str]], force: bool) -> None:
 
 
 def _check_neighbours(out: Path, files: dict[Path, list[str]], wanted: Download) -> None:
-    """Bars of one folder are read as one: others than those that are there are refused before they are downloaded."""
+    """Bars of one folder are read as one: others than those that are there are rejected before they are downloaded."""
     import json
 
     from rookery.data.bar_files import METADATA, is_ours, read_metadata

@@ -40,7 +40,7 @@ def _add_synth(parts: Commands) -> None:
     parser = add_command(
         parts, "synth", _synth, "make synthetic bars",
         "Seeded prices of several correlated assets with regimes, fat tails and clustered volatility. No return can be "
-        "foretold, except by a planted signal: the column `signal` is known a bar before the return that it foretells.",
+        "foretold, except by a planted signal: the column `signal` is known a bar before the return that it predicts.",
         "rookery data synth --out data/synthetic.parquet --assets 7 --bars 20000 --timeframe 5m --seed 1",
     )  # fmt: skip
     out_argument(parser)
@@ -81,9 +81,9 @@ def _synth(options: argparse.Namespace) -> int:
 def _add_import(parts: Commands) -> None:
     parser = add_command(
         parts, "import", _import, "read bars of other programs and write a data file",
-        "Columns are found by their names. Nothing is guessed in silence: times without a zone need --timezone, and "
-        "dates such as 01/02/2024 need --day-first or --month-first. Gaps are not filled. Pickles are refused, with "
-        "the command that converts them. Bars that `rookery data check` would refuse are not written.",
+        "Columns are found by their names. Nothing is guessed silently: times without a zone need --timezone, and "
+        "dates such as 01/02/2024 need --day-first or --month-first. Gaps are not filled. Pickles are rejected, with "
+        "the command that converts them. Bars that `rookery data check` would reject are not written.",
         "rookery data import EURUSD.csv --timezone UTC --calendar forex --out data/eurusd.parquet",
     )  # fmt: skip
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
@@ -157,7 +157,7 @@ def _info(options: argparse.Namespace) -> int:
 def _add_check(parts: Commands) -> None:
     parser = add_command(
         parts, "check", _check, "look for gaps, duplicates, absurd bars and wrong sessions",
-        "Each problem is named by symbol, row and time. Worlds refuse bars with errors; notes, such as gaps, are worth "
+        "Each problem is named by symbol, row and time. Worlds reject bars with errors; notes, such as gaps, are worth "
         "knowing. The exit status is 1 if there are errors.",
         "rookery data check data/crypto.parquet",
     )  # fmt: skip
@@ -209,7 +209,7 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--symbols", metavar="LIST", help="only these symbols, separated by commas; names for arrays")
     parser.add_argument(
         "--timezone", metavar="ZONE",
-        help="time zone of times that name none, such as UTC or Europe/Berlin; without it such times are refused",
+        help="time zone of times that name none, such as UTC or Europe/Berlin; without it such times are rejected",
     )  # fmt: skip
     parser.add_argument(
         "--time-is", choices=("start", "end"), default="start",
@@ -217,8 +217,8 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--calendar", metavar="NAME",
-        help="when the market is open: 24/7, forex, or a name of exchange_calendars, such as XNYS; closed hours are no "
-        "gaps (24/7)",
+        help="when the market is open: 24/7, forex, or a name of exchange_calendars, such as XNYS; closed hours do "
+        "not count as gaps (24/7)",
     )  # fmt: skip
     parser.add_argument("--timeframe", metavar="T", help="resample finer bars to this timeframe, such as 15m or 1h")
     order = parser.add_mutually_exclusive_group()
@@ -277,7 +277,7 @@ def check_out(out: str, sources: list[str]) -> None:
     path = Path(out)
     if path.exists() and not is_ours(path):
         same = any(Path(source).exists() and path.samefile(source) for source in sources)
-        what = "is the source itself" if same else "exists and is no data file of rookery"
+        what = "is the source itself" if same else "exists and is not a data file of rookery"
         raise OptionError(f"--out {out}: this {what}; choose another name")
 
 

@@ -44,16 +44,16 @@ def add_deploy(commands: Commands) -> None:
     what.add_argument(
         "--watch", action="store_true", help="follow the study, and promote whenever there is a better one"
     )
-    what.add_argument("--rollback", action="store_true", help="let champion and previous version change places")
+    what.add_argument("--rollback", action="store_true", help="swap the champion and the previous version")
     what.add_argument(
-        "--dry-run", action="store_true", help="compare, say what would happen and why, and change nothing"
+        "--dry-run", action="store_true", help="compare, print what would happen and why, and change nothing"
     )
     parser.add_argument(
         "--every", type=float, default=60.0, metavar="S", help="seconds between looks with --watch (60)"
     )
     _comparison_arguments(parser)
     parser.add_argument(
-        "--studies-dir", default="studies", metavar="DIR", help="the folder that holds the studies (studies)"
+        "--studies-dir", default="studies", metavar="DIR", help="the folder that contains the studies (studies)"
     )
     parser.add_argument(
         "--storage", metavar="URL", help="the database of the study, if it is not in the study's folder"
@@ -79,7 +79,7 @@ def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--last", dest="checkpoint", action="store_const", const="latest", help=argparse.SUPPRESS)
     parser.add_argument("--first", action="store_true", help="take the first champion without a comparison")
-    parser.add_argument("--again", action="store_true", help="compare a candidate anew that was decided about before")
+    parser.add_argument("--again", action="store_true", help="compare a candidate again even if it was compared before")
     parser.add_argument(
         "--seed", type=int, metavar="N", help="seed of the new episodes (a random one, never used before)"
     )
@@ -206,10 +206,10 @@ def add_serve(commands: Commands) -> None:
     parser.add_argument("--device", default="cpu", help="where the agent computes: cpu or cuda (cpu)")
     parser.add_argument(
         "--max-waiting", type=int, default=1024, metavar="N",
-        help="requests that may wait at the same time; further ones are refused with status 503 (1024)",
+        help="requests that may wait at the same time; further ones are rejected with status 503 (1024)",
     )  # fmt: skip
     parser.add_argument(
-        "--max-body", type=int, default=16, metavar="MB", help="the largest body of a request, in MB (16)"
+        "--max-body", type=int, default=16, metavar="MB", help="largest size of a request body, in MB (16)"
     )
     last_argument(parser)
     trust_argument(parser)
@@ -240,7 +240,7 @@ def add_schedule(commands: Commands) -> None:
     parser = add_command(
         commands, "schedule", _schedule, "update data, search again and promote what is better, every day",
         "Runs `rookery data update`, `rookery search` and `rookery deploy` one after the other. The study of a period "
-        "is called NAME-DATE. A step that fails is tried three times, then an alert is sent. After a restart, what "
+        "is called NAME-DATE. A step that fails is attempted three times, then an alert is sent. After a restart, what "
         "was finished in the same period is not repeated.",
         "rookery schedule crypto.toml --to agents/crypto --data data/5m --every 24h",
     )  # fmt: skip
@@ -249,9 +249,9 @@ def add_schedule(commands: Commands) -> None:
     parser.add_argument("--data", metavar="PATH", help="the file or folder of bars to update first")
     parser.add_argument("--every", default="24h", metavar="TIME", help="length of a period, such as 24h or 7d (24h)")
     parser.add_argument("--at", default="00:00", metavar="HH:MM", help="when a period begins, in UTC (00:00)")
-    parser.add_argument("--once", action="store_true", help="do what is left of this period, and end: for timers")
+    parser.add_argument("--once", action="store_true", help="do what is left of this period, then exit; for timers")
     parser.add_argument("--study-name", metavar="NAME", help="the beginning of the studies' names (that of the config)")
-    parser.add_argument("--studies-dir", metavar="DIR", help="the folder that holds the studies (studies)")
+    parser.add_argument("--studies-dir", metavar="DIR", help="the folder that contains the studies (studies)")
     parser.add_argument("--margin", type=float, metavar="M", help="as for `rookery deploy`")
     set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
     trust_argument(parser)

@@ -145,7 +145,7 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
 
 
 def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
-    """The report of a run's world, if it has one and no other world was asked for."""
+    """The report of a run's world, if it has one and no other world was requested."""
     from rookery.config import build_config
     from rookery.training.resolve import world_choice
 
@@ -163,7 +163,7 @@ def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
             checkpoint="best" if keywords["best"] else "latest",
             deterministic=keywords.get("deterministic", True),
             world_options=keywords.get("world_options"),
-            trust=True,  # it was asked for with the evaluation
+            trust=True,  # it was requested with the evaluation
         )
     except RookeryError as error:  # the evaluation is worth showing without it
         say(f"there is no report: {error}")

@@ -95,13 +95,13 @@ def add_import_sb3(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL.ZIP", help="the file that model.save() wrote")
     parser.add_argument(
-        "--env", metavar="ENV", help=f"the env it was trained in, if its spaces are asked for: {WORLD_HELP}"
+        "--env", metavar="ENV", help=f"the env it was trained in, if the file does not contain its spaces: {WORLD_HELP}"
     )
     parser.add_argument(
         "--vecnormalize", metavar="FILE", help="an .npz or .json file with mean and var of its VecNormalize"
     )
     parser.add_argument("--output", metavar="DIR", help="the folder to write (the name of the model, without .zip)")
-    parser.add_argument("--force", action="store_true", help="replace an agent that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing agent")
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -131,7 +131,7 @@ def add_dataset(commands: Commands) -> None:
     run_arguments(parser)
     parser.add_argument("dataset", metavar="DATASET", help="its name in Minari, such as cartpole/ppo-v0")
     parser.add_argument("--episodes", type=int, default=100, help="how many episodes (100)")
-    parser.add_argument("--seed", type=int, help="of the first episode (as in the run's evaluations)")
+    parser.add_argument("--seed", type=int, help="seed of the first episode (as in the run's evaluations)")
     last_argument(parser)
     trust_argument(parser)
 
@@ -145,9 +145,9 @@ def add_clone(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("dataset", metavar="DATASET", help="its name in Minari's folder, such as cartpole/ppo-v0")
     parser.add_argument("--output", metavar="DIR", required=True, help="the folder to write")
-    parser.add_argument("--epochs", type=int, default=20, help="how many times all steps are used (20)")
-    parser.add_argument("--seed", type=int, default=0, help="of the initial weights and the order of steps (0)")
-    parser.add_argument("--force", action="store_true", help="replace an agent that is there")
+    parser.add_argument("--epochs", type=int, default=20, help="number of passes over all steps (20)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the initial weights and the order of steps (0)")
+    parser.add_argument("--force", action="store_true", help="replace an existing agent")
 
 
 def _dataset(options: argparse.Namespace) -> int:

@@ -133,7 +133,7 @@ class _Help(argparse._HelpAction):
 
 class _StoreByOneName(argparse._StoreAction):
     """Stores a value. A repeated flag overrides the earlier one, as in other programs; two names of one option with two
-    values are refused, because it is unclear which is meant."""
+    values are rejected, because it is unclear which is meant."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None

@@ -54,7 +54,7 @@ def add_resume(commands: Commands) -> None:
         parser,
         "steps, episodes, workers, on_failure, max_restarts, bad_values, on_out_of_memory, devices, one of "
         "cluster.*, evaluation.*, checkpoints.* (but not checkpoints.dir) or monitor.*, or an option that the learner "
-        "can change while it runs, such as ppo.learning_rate. Other keys are refused, because the checkpoint depends "
+        "can change while it runs, such as ppo.learning_rate. Other keys are rejected, because the checkpoint depends "
         "on them",
     )
 
@@ -71,7 +71,7 @@ def _resume(options: argparse.Namespace) -> int:
         check_run_size(config)
     found.refuse_links()
     trusted = check_run_world(found, options, resuming=True)
-    changes.pop("runs_dir", None)  # the same as before, or it would have been refused
+    changes.pop("runs_dir", None)  # the same as before, or it would have been rejected
     # As a keyword, None would mean that the key is not given.
     keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
     check_installed()

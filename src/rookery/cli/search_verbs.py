@@ -159,7 +159,7 @@ SECONDS = 2.0
 def add_study(commands: Commands) -> None:
     parser = add_command(
         commands, "study", _study, "show a search: its trials, the best settings, what matters; or list all",
-        "Nothing is written to the study, so that a search can go on meanwhile. It also shows studies that Optuna or "
+        "It only reads, so it does not disturb a running search. It also shows studies that Optuna or "
         "rl_zoo3 made.",
         "rookery study cartpole --watch",
     )  # fmt: skip
@@ -168,7 +168,7 @@ def add_study(commands: Commands) -> None:
         help="the name of a study, its folder, a SQLite file or journal of Optuna, or the URL of a database; without "
         "one, all studies are listed",
     )  # fmt: skip
-    parser.add_argument("--watch", action="store_true", help="show it again and again until the search ends")
+    parser.add_argument("--watch", action="store_true", help="redraw it until the search ends")
     parser.add_argument(
         "--every", type=float, default=SECONDS, metavar="SECONDS", help=f"with --watch: how often ({SECONDS:g} s)"
     )
@@ -181,10 +181,10 @@ def add_study(commands: Commands) -> None:
     parser.add_argument(
         "--storage",
         metavar="URL",
-        help="the database that holds the study: a SQLite file, a journal of Optuna, or a URL",
+        help="the database of the study: a SQLite file, a journal of Optuna, or a URL",
     )
     parser.add_argument(
-        "--studies-dir", default="studies", metavar="DIR", help="the folder that holds the studies (studies)"
+        "--studies-dir", default="studies", metavar="DIR", help="the folder that contains the studies (studies)"
     )
 
 

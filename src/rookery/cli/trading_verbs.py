@@ -61,7 +61,7 @@ def add_backtest(commands: Commands) -> None:
     set_argument(parser, "an option of the world such as world_options.leverage=2; with --walk-forward, any key")
     trust_argument(parser)
     folds = parser.add_argument_group("walk-forward")
-    folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test so many times")
+    folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test this many times")
     folds.add_argument("--steps", type=config_value, metavar="N", help="steps of each training (as in rookery train)")
     folds.add_argument("--learner", metavar="NAME", help="the learner (as in rookery train)")
     folds.add_argument("--embargo", type=int, metavar="N", help="bars between training and test (50)")
@@ -145,7 +145,8 @@ def add_paper(commands: Commands) -> None:
     parser = add_command(
         commands, "paper", _paper, "trade on paper with the champion of a registry, on bars as they come",
         "The kernel that trained the agent fills its orders, with the same costs. Every bar, order and fill is a line "
-        "of a log that survives a kill; the same command goes on at the next bar. Exit status: 0 when the bars end, 1 "
+        "of a log that survives a kill; the same command continues at the next bar. Exit status: 0 when the bars "
+        "end, 1 "
         "if --check finds a difference, 3 if the kill-switch has stopped the account.",
         "rookery paper agents/crypto --data data/5m.parquet --speed 60x",
     )  # fmt: skip
@@ -155,14 +156,14 @@ def add_paper(commands: Commands) -> None:
     parser.add_argument("--speed", default="max", metavar="60x", help="of a file: faster than the market (max)")
     parser.add_argument("--start", metavar="TIME", help="of a file: the first bar to decide on (after training)")
     parser.add_argument("--history", type=int, default=600, metavar="N", help="of a feed: bars before the first (600)")
-    parser.add_argument("--bars", type=int, metavar="N", help="stop when the account has so many bars")
+    parser.add_argument("--bars", type=int, metavar="N", help="stop when the account has this many bars")
     parser.add_argument("--account", metavar="DIR", help="the folder of the account (paper/ in DIR)")
     parser.add_argument(
         "--handover", choices=("keep", "close"), default="keep",
         help="what happens to positions when another agent is promoted: it keeps them if its rules are the same, or "
         "they are closed first (keep)",
     )  # fmt: skip
-    parser.add_argument("--shadow", action="store_true", help="let the challenger trade beside it, in its own account")
+    parser.add_argument("--shadow", action="store_true", help="also let the challenger trade, in its own account")
     _limit_arguments(parser)
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--status", action="store_true", help="print what the account is worth, and do not trade")
@@ -178,7 +179,7 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-clock-skew", type=float, default=30.0, metavar="S",
         help="seconds between this clock and the feed's; 0: any (30)",
     )  # fmt: skip
-    limits.add_argument("--resume-after-kill", action="store_true", help="go on after the kill-switch")
+    limits.add_argument("--resume-after-kill", action="store_true", help="continue after the kill-switch")
 
 
 def _paper(options: argparse.Namespace) -> int:
@@ -269,7 +270,7 @@ def _check(options: argparse.Namespace) -> int:
         printing.emit_json({**shown, "equal": equal, SHADOW: found[SHADOW].as_json() if SHADOW in found else None})
     else:
         for name, parity in found.items():
-            verdict = "equal to the bit" if parity.first_difference is None else "different"
+            verdict = "equal bit for bit" if parity.first_difference is None else "different"
             print(f"{name}: {parity.bars:,} bars, {parity.fills:,} fills, {parity.orders:,} orders: {verdict}")
     return 0 if equal else 1
 

@@ -289,7 +289,7 @@ def _train_here(config: RunConfig, options: argparse.Namespace, tell_address: Ca
 
 @contextmanager
 def _dashboard(config: RunConfig, wanted: bool) -> Iterator[Callable[[], None]]:
-    """A dashboard beside the run, if it is wanted. It starts while torch is loaded; then its address is told."""
+    """A dashboard beside the run, if it is wanted. It starts while torch is loaded; then its address is printed."""
     if not wanted:
         yield lambda: None
         return

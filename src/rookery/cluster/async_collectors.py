@@ -45,7 +45,7 @@ class AsyncCollector(RemoteCollector):
         self._streams.begin()
 
     def _order(self) -> Order:
-        """What a collector is asked for now."""
+        """What is requested from collectors now."""
         raise NotImplementedError
 
     def weights_now(self) -> Any:
@@ -84,7 +84,7 @@ class AsyncCollector(RemoteCollector):
 
 @dataclass(frozen=True)
 class Order:
-    """What a collector is asked for: a call of its `method`. `version` counts the updates of the weights in it."""
+    """What is requested from a collector: a call of its `method`. `version` counts the updates of the weights in it."""
 
     method: str
     args: tuple[Any, ...]
@@ -103,20 +103,20 @@ class StepStreams:
     def __init__(
         self, collectors: RemoteCollectors, transport: Transport, order: Callable[[], Order], ahead: int = AHEAD
     ) -> None:
-        """`order` is what a collector is asked for now, `ahead` how many of them it has at a time."""
+        """`order` is what is requested from a collector now, `ahead` how many orders it has at a time."""
         self._collectors, self._transport, self._order, self._ahead = collectors, transport, order, ahead
         self._streams: list[_Stream] = []
         self._turn = 0
 
     def begin(self) -> None:
-        """All envs begin; what was asked for before is not waited for."""
+        """All envs begin; results that were requested before are ignored."""
         self._streams = [_Stream(share) for share in self._collectors.shares]
         for stream in self._streams * self._ahead:
             self._ask(stream)
 
     @property
     def in_flight(self) -> int:
-        """Chunks that were asked for and have not been taken."""
+        """Chunks that were requested and have not been taken."""
         return sum(len(stream.calls) for stream in self._streams)
 
     def _ask(self, stream: _Stream) -> None:
@@ -221,7 +221,7 @@ class RemoteStepCollector(AsyncCollector):
         )
 
     def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
-        """Record one chunk, and learn from it; the others are collected meanwhile."""
+        """Record one chunk, and learn from it; the others are collected in the meantime."""
         self.stopwatch.start()
         self._follow_nodes()
         share, version, answer = self._receive_next("chunk", lambda lost: self.learner.reset_envs(lost.rows))
@@ -237,7 +237,7 @@ class RemoteStepCollector(AsyncCollector):
             self.update()
 
     def _follow_nodes(self) -> None:
-        """After a change all collectors are asked anew, and what they were about to send is not waited for."""
+        """After a change all collectors get a new order. What they were about to send is ignored."""
         if self.envs.follow_nodes():
             self.learner.reset_envs(slice(0, self.envs.num_envs))
             self._streams.begin()

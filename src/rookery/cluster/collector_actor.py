@@ -246,7 +246,7 @@ class OwnCollector(CollectorActor):
     def use_learner(self, *learning: Any) -> None:
         lender = self._lender
         if lender is not None and lender.on_policy and lender.num_envs == self.engine.num_envs:
-            # Whoever asks for rollouts counts the steps of the run, by which schedules go on.
+            # The process that requests rollouts counts the steps of the run, by which schedules continue.
             self._collect_by(Collector(self.engine, lender, self._stopwatch, lambda steps: lender.progress))
             return
         super().use_learner(*learning)
@@ -265,13 +265,13 @@ class OwnCollector(CollectorActor):
             super()._seed_noise(seed)
 
     def _usage(self) -> list[dict[str, Any]]:
-        """Whoever wants it can ask the engine."""
+        """The engine has it."""
         return []
 
 
 @dataclass(frozen=True)
 class OwnCall:
-    """A call of it, which is made when its result is asked for: those of other collectors have begun by then."""
+    """A call of it, which is made when its result is requested: those of other collectors have begun by then."""
 
     collector: OwnCollector
     method: str

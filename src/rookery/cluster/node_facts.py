@@ -43,7 +43,7 @@ class NodeProcess:
     process in tests."""
 
     def facts(self, files: list[str], contents: Contents) -> NodeFacts:
-        """What is installed here, and what these files hold; if any is missing, their `contents` are used."""
+        """What is installed here, and what these files contain; if any is missing, their `contents` are used."""
         use_files(files, contents)
         return facts_here(files)
 

@@ -128,7 +128,7 @@ class NodeReport:
 
 
 def problems(nodes: list[NodeReport], here: NodeFacts) -> list[str]:
-    """Why a run would be refused."""
+    """Why a run would be rejected."""
     found = []
     for node in nodes:
         try:

@@ -119,8 +119,8 @@ def _kill(processes: set[psutil.Process]) -> None:
 
 @contextmanager
 def _on_loopback(ray: Any, wanted: bool) -> Iterator[None]:
-    """Meanwhile, Ray takes 127.0.0.1 for the address of this node, and listens there only, as it does on macOS and
-    Windows. On Linux it replaces that address by one that others can reach, also if it is asked for it."""
+    """In the meantime, Ray takes 127.0.0.1 for the address of this node, and listens there only, as it does on macOS
+    and Windows. On Linux it replaces that address by one that others can reach, even if it is requested explicitly."""
     constants = ray._private.ray_constants
     before = constants.ENABLE_RAY_CLUSTER
     constants.ENABLE_RAY_CLUSTER = before and not wanted

@@ -82,7 +82,7 @@ class RayTransport:
 
     def _start_on(self, node: str, actor: type[PackedActor], num_gpus: int = 0) -> Any:
         """There and nowhere else: with `soft`, Ray sometimes prefers the run's own node, though the other one is free.
-        On a node that dies meanwhile, the process is lost as any other."""
+        On a node that dies in the meantime, the process is lost as any other."""
         strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         made = self._ray.remote(num_cpus=0, num_gpus=num_gpus, max_restarts=0, max_task_retries=0)(actor)
         return made.options(scheduling_strategy=strategy).remote()

@@ -1,8 +1,8 @@
 """The collectors of a run, as the learner's process sees them: who has which envs, and what happens when one is lost.
 
-A rollout is collected by all at once and joined in the order of the envs. If a collector is lost meanwhile, another
-process takes its envs: they begin new episodes with their next seeds, and collect the same rollout with the same
-weights. The others are not disturbed, and no step of the lost part is counted.
+A rollout is collected by all at once and joined in the order of the envs. If a collector is lost in the meantime,
+another process takes its envs: they begin new episodes with their next seeds, and collect the same rollout with the
+same weights. The others are not disturbed, and no step of the lost part is counted.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class RemoteCollectors:
 
     def assign(self, handles: list[Any], shares: list[Share]) -> list[Share]:
         """Give these shares to the collectors with these handles; others end. Envs of a collector that keeps its share
-        go on, all others begin new episodes with further seeds: returns their shares."""
+        continue, all others begin new episodes with further seeds: returns their shares."""
         before, generation = self._held, 1 + max(self.times_lost)
         same = {(each.share.first, each.share.num_envs): each for each in before}
         held: list[_Held] = []

@@ -120,7 +120,7 @@ class RemoteEnvs(VectorEnv):
     def state_dict(self, portable: bool = True) -> Tree:
         """The state of all envs, by collector."""
         if not self._waits:
-            raise StateError("collectors go on while a checkpoint is written, so their envs cannot be saved with it")
+            raise StateError("collectors continue while a checkpoint is written, so their envs cannot be saved with it")
         states = {str(k): state for k, state in enumerate(self.collectors.states())}
         restarted = [share.index for share in self.collectors.restarted]
         lost = self.collectors.times_lost

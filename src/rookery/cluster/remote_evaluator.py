@@ -1,4 +1,4 @@
-"""The evaluator of a run that is a process of its own on the cluster: the run goes on meanwhile."""
+"""The evaluator of a run that is a process of its own on the cluster: the run continues in the meantime."""
 
 from __future__ import annotations
 

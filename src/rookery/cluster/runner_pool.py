@@ -23,7 +23,7 @@ from rookery.training.storage.run_dir import RunDir
 
 RESIZE_SECONDS = 5.0  # between two looks at the nodes: some may have come or gone
 STATUS_SECONDS = 1.0
-BUSY_SECONDS = 1.0  # before a run folder is tried again that a lost runner may still have
+BUSY_SECONDS = 1.0  # before a run folder is retried that a lost runner may still have
 MOST_LOSSES = 5  # of runners in one part, or of runners that have begun nothing
 
 
@@ -113,7 +113,7 @@ class RunnerPool:
         if not self._calls:
             time.sleep(seconds)
         for call in self._transport.wait(list(self._calls), seconds) if self._calls else []:
-            if call in self._calls:  # a runner that was lost meanwhile has none any more
+            if call in self._calls:  # a runner that was lost in the meantime has none any more
                 self._take(call)
 
     def stop(self, jobs: Sequence[Job], reason: str) -> None:

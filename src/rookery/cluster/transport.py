@@ -31,7 +31,7 @@ class Transport(Protocol):
 
     def own(self) -> Any:
         """Collector 0 in this process, if its node is one for collectors; else started elsewhere. It makes calls when
-        their results are asked for."""
+        their results are requested."""
 
     def start_helper(self, kind: str, on_gpu: bool = False) -> Any:
         """Start a process beside the collectors, a "learner" or an "evaluator", on the node with the fewest of such

@@ -65,18 +65,18 @@ class RunnerStatus:
 
 
 class TrialRunner(NodeProcess):
-    """Trains one part at a time. `status` and `stop` are called meanwhile, by other threads."""
+    """Trains one part at a time. `status` and `stop` are called in the meantime, by other threads."""
 
     def __init__(self) -> None:
         self._stop, self._shared, self._evaluations = "", False, list[tuple[int, float]]()
 
     def begin(self, files: list[str], mark: SharedMark) -> tuple[NodeFacts, bool]:
-        """What is installed here and what these files hold; and whether the study's disk is here."""
+        """What is installed here and what these files contain; and whether the study's disk is here."""
         self._shared = mark.is_here()
         return facts_here(files), self._shared
 
     def train(self, part: TrialPart, files: bytes | None) -> PartReturn:
-        """Train a part, or go on with it: from the run folder on the study's disk, else from `files`."""
+        """Train a part, or continue with it: from the run folder on the study's disk, else from `files`."""
         self._stop = ""
         self._evaluations.clear()
         allow(reached_by(part.config))

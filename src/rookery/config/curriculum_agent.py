@@ -131,7 +131,8 @@ class Learning:
             self.options["updates_each"] = "round"
 
     def sections(self) -> dict[str, Any]:
-        """As today's configuration holds it. Where no agent is named, whoever learns from replay is told."""
+        """As today's configuration holds it. Where no agent is named, the options of every learner with replay are
+        set."""
         if self.learner is not None:
             options = OLD_DEFAULTS[self.kind] | self.options
             if self._ratio != 1.0:

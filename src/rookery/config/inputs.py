@@ -82,7 +82,7 @@ def _collect(source: Any, overrides: Iterable[str], keywords: Mapping[str, Any])
 
 def collect_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
     """Changes that the user makes to an existing configuration, checked on their own; the arguments are those of
-    `collect_config`. What they name outside is allowed."""
+    `collect_config`. Everything that they name is allowed."""
     texts, last = list(overrides), _given_keywords(keywords)
     translate = Translation(*map(parse_override, texts), last)
     changes = _changes(texts, last, translate)

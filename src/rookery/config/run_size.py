@@ -1,7 +1,7 @@
 """One estimate of the memory and the processes that a run needs, made before anything of it is.
 
 It is made twice. Before the spaces are known every step counts with the least that it can take, without torch and
-without an env, so that a configuration that cannot work is refused at once. Once they are known, before buffers are
+without an env, so that a configuration that cannot work is rejected at once. Once they are known, before buffers are
 allocated, it counts what they really take. Both compare with what this machine has free, never with a constant.
 """
 

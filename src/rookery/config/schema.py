@@ -214,7 +214,7 @@ class RunConfig(LearnerSections):
         None,
         min_length=1,
         description="Begin with the weights and normalisers of another run: its name, its folder, latest, or a folder "
-        "of its checkpoints. Learner and networks are the same; all else may differ.",
+        "of its checkpoints. Learner and networks are the same; everything else may differ.",
         json_schema_extra=_valid("the name of a run, or the path of a run or a checkpoint"),
     )
 
@@ -225,7 +225,7 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid("a folder name of letters, digits and any of _ . + = , @ -"),
     )
     runs_dir: Annotated[str, Inside("a recorded run is where it was found")] = Field(
-        "runs", min_length=1, description="Folder that holds one folder per run."
+        "runs", min_length=1, description="Folder that contains one folder per run."
     )
 
     callbacks: Annotated[list[str], Reaches("code")] = Field(
@@ -247,7 +247,7 @@ class RunConfig(LearnerSections):
     image_size: Count | Sides | Literal["auto", "full"] = Field(
         "auto",
         description="Size to which images of the observation are shrunk, by area averages: one number for height and "
-        "width, or both. auto shrinks images of more than 256 x 256 pixels to 84 x 84; full leaves all as they are.",
+        "width, or both. auto shrinks images of more than 256 x 256 pixels to 84 x 84; full keeps all pixels.",
         json_schema_extra=_valid('"auto", "full", an integer >= 1 or a list of two'),
     )
 

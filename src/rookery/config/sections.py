@@ -18,7 +18,7 @@ WorldOptions = Annotated[dict[str, Any], Reaches("code", "files", "network", whe
 
 
 class ConfigTable(BaseModel):
-    """A section or table of the configuration. Unknown keys are refused."""
+    """A section or table of the configuration. Unknown keys are rejected."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -265,7 +265,7 @@ class PopulationOptions(ConfigTable):
     )
     quantile: float = Field(0.25, gt=0, le=0.5, description="Share of members that are replaced, and that are copied.")
     perturb: float = Field(1.2, gt=1, description="Factor by which copied numbers are multiplied or divided.")
-    resample: float = Field(0.25, ge=0, le=1, description="Probability that a copied number is drawn anew instead.")
+    resample: float = Field(0.25, ge=0, le=1, description="Probability that a copied number is drawn again instead.")
 
 
 class SearchOptions(ConfigTable):
@@ -278,7 +278,7 @@ class SearchOptions(ConfigTable):
         description="Name of the study; if omitted, made of world and learner. A study of that name is continued.",
     )
     studies_dir: Annotated[str, Inside("a recorded study is where it was found")] = Field(
-        "studies", min_length=1, description="Folder that holds one folder per study."
+        "studies", min_length=1, description="Folder that contains one folder per study."
     )
     storage: Annotated[str | None, Reaches("network")] = Field(
         None,

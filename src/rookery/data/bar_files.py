@@ -1,6 +1,6 @@
 """Files of bars, checked before anything uses them: what a file is, by its first bytes, and rookery's Parquet files.
 
-The name of a file may say something else than its contents. Pickles are refused, and never read. polars may panic on
+The name of a file may say something else than its contents. Pickles are rejected, and never read. polars may panic on
 damaged files, and print the stack of its own code: both are caught.
 """
 
@@ -54,7 +54,7 @@ def read_frame(path: Path) -> tuple[Any, Dataset, str]:
     facts = read_metadata(path).get(METADATA)
     if facts is None:
         raise DataError(
-            f"{printable(path)}: this is no data file of rookery; `rookery data import {printable(path)} --out F` "
+            f"{printable(path)}: this is not a data file of rookery; `rookery data import {printable(path)} --out F` "
             "makes one from it"
         )
     about, frame = _parse(path, facts), read_parquet(path)
@@ -63,7 +63,7 @@ def read_frame(path: Path) -> tuple[Any, Dataset, str]:
 
 
 def check_readable(path: Path) -> None:
-    """Refuse what is no readable regular file with contents, in one sentence."""
+    """Reject anything but a readable regular file with contents."""
     name = printable(path)
     if path.is_symlink() and not path.exists():
         raise DataError(f"{name}: this link leads to {printable(os.readlink(path))}, which does not exist")
@@ -198,7 +198,7 @@ def _held_stderr() -> Iterator[None]:
 
 
 def kind_of(path: Path) -> str:
-    """ "parquet", "text", "npy" or "npz"; everything else is refused, with what to do."""
+    """ "parquet", "text", "npy" or "npz"; everything else is rejected, with what to do."""
     check_readable(path)
     with path.open("rb") as file:
         head = file.read(64)
@@ -217,7 +217,9 @@ def kind_of(path: Path) -> str:
         if head.startswith(magic):
             raise DataError(f"{name}: the file {what}")
     if ending in (".parquet", ".pq", *ARRAY_NAMES):
-        raise DataError(f"{name}: the file is no {ending} file: its first bytes are {head[:8]!r}; get or make it again")
+        raise DataError(
+            f"{name}: the file is not a {ending} file: its first bytes are {head[:8]!r}; get or make it again"
+        )
     if ending not in TEXT_NAMES:
         raise DataError(f"{name}: the file is neither .csv, .parquet, .npy nor .npz: save the bars as one of these")
     return "text"
@@ -228,7 +230,7 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def pickle_message(path: Path) -> str:
-    """Why the file is refused, and the command that converts it."""
+    """Why the file is rejected, and the command that converts it."""
     source = str(path)
     if path.suffix.lower() == ".joblib":
         new = str(path.with_suffix(".npy"))

@@ -142,10 +142,12 @@ def timeframe_seconds(timeframe: str | int) -> int:
     if isinstance(timeframe, int) and not isinstance(timeframe, bool) and timeframe > 0:
         return timeframe
     if re.fullmatch(r"\d*\s*M", str(timeframe).strip()):  # a month elsewhere, and no number of seconds
-        raise DataError(f"{timeframe!r} is no timeframe: months differ in length; 1m is a minute, and 30d are 30 days")
+        raise DataError(
+            f"{timeframe!r} is not a timeframe: months differ in length; 1m is a minute, and 30d are 30 days"
+        )
     found = re.fullmatch(r"(\d*)\s*(s|m|min|t|h|d|w)(?:ec|econd|inute|our|ay|eek)?s?", str(timeframe).strip().lower())
     if found is None or found[1] == "0":
-        raise DataError(f"{timeframe!r} is no timeframe: give a number and a unit, such as 1m, 5m, 1h, 4h or 1d")
+        raise DataError(f"{timeframe!r} is not a timeframe: give a number and a unit, such as 1m, 5m, 1h, 4h or 1d")
     return int(found[1] or 1) * SECONDS[found[2]]
 
 

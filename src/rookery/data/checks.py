@@ -131,7 +131,7 @@ def _of_values(bars: Bars) -> Iterator[Problem]:
     volume, bad = bars["volume"], np.zeros(len(bars), bool)
     for name, values in zip(BAR_COLUMNS, (*prices, volume), strict=True):
         finite = np.isfinite(values)
-        yield from at_rows(bars, ~finite, f"{name} is no finite number: remove the bar", value=values)
+        yield from at_rows(bars, ~finite, f"{name} is not a finite number: remove the bar", value=values)
         bad |= ~finite
         if name != "volume":
             yield from at_rows(bars, finite & (values <= 0), f"{name} should be > 0", value=values)

@@ -64,7 +64,7 @@ class Dataset:
         bars: One per symbol. Symbols may begin and end at different times.
         timeframe: The length of a bar, in seconds.
         calendar: When the market is open: "24/7", "forex" (closed at weekends), or a name of `exchange_calendars`, such
-            as "XNYS". A missing bar while it is closed is no gap.
+            as "XNYS". A missing bar while it is closed is not a gap.
         one_price: Whether the source had one price per row: then open, high, low and close are equal.
         history: Which commands made it from which sources, oldest first.
         place: Where it was read from, for messages.

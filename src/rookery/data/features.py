@@ -85,7 +85,7 @@ def _find_feature(name: str) -> Indicator | tuple[OwnFeature, int]:
     found = find_indicator(name)
     if found is None:
         raise DataError(
-            f"{name!r} is no feature: {_meant(base, number)}names are rsi_14, ema_10, macd, vwap_20, hour_sin, "
+            f"{name!r} is not a feature: {_meant(base, number)}names are rsi_14, ema_10, macd, vwap_20, hour_sin, "
             "volatility_regime, or a function of TA-Lib and its period"
         )
     return found
@@ -105,10 +105,10 @@ def _wanted(names: str | Iterable[str]) -> tuple[str, ...]:
 
 def _period(name: str, feature: OwnFeature, number: str) -> int:
     if number and not feature.period:
-        raise DataError(f"{name!r} is no feature: {name.removesuffix('_' + number)} takes no number")
+        raise DataError(f"{name!r} is not a feature: {name.removesuffix('_' + number)} takes no number")
     period = feature.period if not number else int(number)
     if feature.period and period < feature.shortest:
-        raise DataError(f"{name!r} is no feature: its shortest period is {feature.shortest}")
+        raise DataError(f"{name!r} is not a feature: its shortest period is {feature.shortest}")
     return period
 
 

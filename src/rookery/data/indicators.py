@@ -27,12 +27,12 @@ class Indicator:
     """One call of a TA-Lib function.
 
     Attributes:
-        name: As it was asked for, such as "bbands_20".
+        name: As it was requested, such as "bbands_20".
         function: TA-Lib's name, such as "BBANDS".
         inputs: The columns of bars that it reads, in order.
         parameters: Its numbers by name, such as {"timeperiod": 20}; the others have TA-Lib's defaults.
         outputs: The names of all columns that it gives.
-        columns: Those of them that were asked for.
+        columns: Those of them that were requested.
     """
 
     name: str
@@ -88,7 +88,7 @@ def _indicator(name: str, function: str, words: list[str]) -> Indicator:
     labels = [_label(function, output) for output in about.output_names] if len(about.output_names) > 1 else [""]
     outputs = tuple("_".join(filter(None, (base, each))) for each in labels)
     if words[: len(numbers)] != numbers or (label and label not in labels):
-        raise DataError(f"{name!r} is no feature: {base} gives {', '.join(outputs)}")
+        raise DataError(f"{name!r} is not a feature: {base} gives {', '.join(outputs)}")
     inputs = [(each,) if isinstance(each, str) else tuple(each) for each in about.input_names.values()]
     wanted = (name,) if label else outputs
     return Indicator(name, function, sum(inputs, ()), parameters, outputs, wanted)
@@ -99,15 +99,15 @@ def _parameters(name: str, function: str, numbers: list[str]) -> dict[str, int |
     defaults = abstract(function, {}).parameters
     if len(numbers) > len(defaults):
         has = f"the parameters {', '.join(defaults)}" if defaults else "no parameters"
-        raise DataError(f"{name!r} is no feature: TA-Lib's {function} has {has}")
+        raise DataError(f"{name!r} is not a feature: TA-Lib's {function} has {has}")
     parameters: dict[str, int | float] = {}
     for (key, default), text in zip(defaults.items(), numbers, strict=False):
         if isinstance(default, int) and "." in text:
-            raise DataError(f"{name!r} is no feature: {key} of TA-Lib's {function} is an integer, not {text}")
+            raise DataError(f"{name!r} is not a feature: {key} of TA-Lib's {function} is an integer, not {text}")
         parameters[key] = type(default)(text)
     if abstract(function, parameters).lookback < 0:  # TA-Lib's sign for a wrong number
         given = ", ".join(f"{key}={value}" for key, value in parameters.items())
-        raise DataError(f"{name!r} is no feature: TA-Lib's {function} refuses {given}")
+        raise DataError(f"{name!r} is not a feature: TA-Lib's {function} refuses {given}")
     return parameters
 
 

@@ -65,8 +65,8 @@ def open_data(
         symbols: Only these, in this order; for arrays, the names of their columns.
         timeframe: Finer bars are resampled to this one.
         calendar: When the market is open, such as "forex", instead of what the file says, or "24/7".
-        timezone: Of times that name no zone. Without it, they are refused.
-        checked: Whether bad bars are refused; rookery's own files are checked here, others always.
+        timezone: Of times that name no zone. Without it, they are rejected.
+        checked: Whether bad bars are rejected; rookery's own files are checked here, others always.
         more: Other options of `ImportOptions`, such as `time_is="end"`.
     """
     options = ImportOptions(symbols, timeframe, calendar, timezone, **more)
@@ -115,7 +115,7 @@ def _opened(data: Any, options: ImportOptions) -> Dataset:
 
 
 def _is_table(data: Mapping[Any, Any]) -> bool:
-    """Whether a dict holds columns: times and prices."""
+    """Whether a dict contains columns: times and prices."""
     found = find_columns(map(str, data))
     return "time" in found and "close" in found
 

@@ -100,7 +100,7 @@ def _write(place: Path, arrays: Mapping[str, np.ndarray]) -> None:
             np.save(beside / file, array, allow_pickle=False)
             files[name] = {"file": file, "crc32": _checksum(beside / file)}
         write_own(beside / INDEX, json.dumps(files).encode())
-        shutil.rmtree(place, ignore_errors=True)  # damaged; whoever has mapped its files keeps them
+        shutil.rmtree(place, ignore_errors=True)  # damaged; a process that has mapped its files keeps them
         beside.rename(place)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)

@@ -261,7 +261,7 @@ def _inside(study: StudyView, path: str) -> RunDir:
 
 
 def _best_run(trial: VerifiedTrial, maximise: bool) -> int:
-    """The index of the run with the best value. The gate measures it anew, so that the luck of the choice does not
+    """The index of the run with the best value. The gate measures it again, so that the luck of the choice does not
     count."""
     if not trial.runs:
         raise StudyError(f"trial {trial.number} was verified, and its runs are not recorded")

@@ -173,7 +173,7 @@ def _num_envs(run: TrainedRun) -> int:
 
 
 def _fitting_world(candidate: TrainedRun, champion: TrainedRun, same_spaces: bool = True) -> World:
-    """The champion's world: it is what the agent in use is for. A candidate from elsewhere is refused. Players of a
+    """The champion's world: it is what the agent in use is for. A candidate from elsewhere is rejected. Players of a
     game may have other spaces than each other: they are seated later."""
     mine, theirs = candidate.config.world, champion.config.world
     if mine != theirs:

@@ -23,7 +23,7 @@ from rookery.training.backtest.joined_account import write_account
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.registry_folder import outputs_folder
 
-ATTEMPTS = 3  # comparisons, if others promote meanwhile
+ATTEMPTS = 3  # comparisons, if others promote in the meantime
 CHECKPOINTS = ("best", "latest")
 GATE = "gate"  # the folder in the outputs of a version
 EVERY = 60.0  # seconds between two looks at the study
@@ -75,7 +75,7 @@ def deploy(
         episodes: How many new episodes or games are played; if omitted 200 and 400. Markets have their last segment.
         checkpoint: "best" or "latest" of the run; if omitted, the one whose value the study compared.
         first: Take the candidate as the first champion without a comparison.
-        again: Compare a candidate anew that was decided about before.
+        again: Compare a candidate again that was decided about before.
         dry_run: Compare, and change nothing. A look at a market's last segment is logged all the same, as it counts.
         storage: The study's database, if it is not in the study's folder.
         seed: Of the new episodes, one that no comparison has used; if omitted, a random one.
@@ -133,14 +133,14 @@ class Deployer:
         against = "the floor" if champion is None else f"champion {champion.number}"
         then = f"{name} was compared with {against} at {decision['time']}"
         if decision["what"] == "promote":
-            return self._answer("refused", f"{then}, promoted and rolled back; --again compares it anew", version)
+            return self._answer("refused", f"{then}, promoted and rolled back; --again compares it again", version)
         reasons = "; ".join(decision["evidence"].get("reasons", ()))
         return self._answer("refused", f"{then} and refused: {reasons}; --again compares it on new data", version)
 
     def _compare(
         self, candidate: Candidate, version: Version | None, champion: Version | None, history: History, first: bool
     ) -> Deployment | None:
-        """The decision of the gate; None if the champion changed meanwhile."""
+        """The decision of the gate; None if the champion changed in the meantime."""
         if self.dry_run:
             run = candidate.run
         else:
@@ -160,14 +160,14 @@ class Deployer:
         before = None if champion is None else champion.number
         reasons = "; ".join(gate.reasons)
         if version is None or self.dry_run:
-            would = "would be promoted" if gate.passed else "would be refused"
+            would = "would be promoted" if gate.passed else "would be rejected"
             action = "promoted" if gate.passed else "refused"
             return self._answer(action, f"{candidate.name} {would}: {reasons}", None, gate)
         name = f"version {version.number} ({candidate.name})"
         write_compared(version, gate)
         if not gate.passed:
             self.registry.note("refuse", gate.as_json(), version=version.number, champion=before)
-            return self._answer("refused", f"{name} is refused: {reasons}", version, gate)
+            return self._answer("refused", f"{name} is rejected: {reasons}", version, gate)
         try:
             self.registry.promote(version.number, gate.as_json(), instead_of=before)
         except RegistryError:
@@ -238,7 +238,7 @@ def write_compared(version: Version, gate: GateResult) -> None:
 
 
 class Watcher:
-    """Follows one study for one registry. What it has decided is in the registry's log, so that a new watcher goes on
+    """Follows one study for one registry. What it has decided is in the registry's log, so that a new watcher continues
     where the last one ended, and promotes no trial twice."""
 
     def __init__(
@@ -262,7 +262,7 @@ class Watcher:
         self._told = ""
 
     def stop(self) -> None:
-        """End `run` soon, also from a signal handler. A comparison that is going on is given up."""
+        """End `run` soon, also from a signal handler. A comparison that is under way is given up."""
         self._stopped.set()
 
     def run(self, every: float = EVERY) -> None:

@@ -217,7 +217,8 @@ def _refuse_other_files(folder: Path) -> None:
     other = sorted(path.name for path in folder.iterdir() if path.name not in mine)
     if other:
         raise RegistryError(
-            f"{printable(folder)} is no registry and holds other files, such as {printable(other[0])}: name a new or "
+            f"{printable(folder)} is not a registry and holds other files, such as {printable(other[0])}: name a "
+            f"new or "
             "empty folder"
         )
 

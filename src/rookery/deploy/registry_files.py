@@ -3,9 +3,9 @@
 A version holds what acting, exporting and further training need of a run, and nothing else.
 
 `audit.jsonl` has every change of a registry, one JSON object a line, never rewritten. A change takes effect when
-`aliases.json` is replaced, and that file holds the change's own entry as well. The line is appended after that. So
+`aliases.json` is replaced, and that file contains the change's own entry as well. The line is appended after that. So
 whatever moment a process is killed in, the log lacks at most its last line, and that line is still known: who changes
-the registry next completes the log first, and readers see the entry meanwhile.
+the registry next completes the log first, and readers see the entry in the meantime.
 """
 
 from __future__ import annotations
@@ -197,4 +197,4 @@ class AuditLog:
         except (ValueError, RecursionError):
             pass
         line_name = "its last line" if number is None else f"line {number}"
-        raise RegistryError(f"{printable(self.path)} is damaged: {line_name} is no entry of the log")
+        raise RegistryError(f"{printable(self.path)} is damaged: {line_name} is not an entry of the log")

@@ -38,7 +38,7 @@ NAME = re.compile(r"[^A-Za-z0-9_.+=,@-]+")
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a period. It is left out if the step that it needs has failed."""
+    """A command of a period. It is skipped if the step that it needs has failed."""
 
     name: str
     words: tuple[str, ...]
@@ -179,7 +179,7 @@ class Schedule:
             if done.get("state") == "finished" or self._stopped.is_set():
                 continue
             if step.needs and state["steps"].get(step.needs, {}).get("state") != "finished":
-                outcome: dict[str, Any] | None = {"state": "left out", "reason": f"{step.needs} has not finished"}
+                outcome: dict[str, Any] | None = {"state": "skipped", "reason": f"{step.needs} has not finished"}
             else:
                 outcome = self._do(step)
             if outcome is not None:
@@ -188,7 +188,7 @@ class Schedule:
         return state
 
     def _do(self, step: Step) -> dict[str, Any] | None:
-        """Try a step until it succeeds or was tried often enough; None if the schedule was stopped meanwhile."""
+        """Try a step until it succeeds, at most a few times; None if the schedule was stopped in the meantime."""
         for attempt in range(1, self._attempts + 1):
             began = time.monotonic()
             say(f"{self.plan.name}: rookery {' '.join(step.words)}")
@@ -229,7 +229,7 @@ class Schedule:
         except FileNotFoundError:
             return new
         except (ValueError, RecursionError):
-            say(f"{self.plan.state_file} is damaged: this period begins anew")
+            say(f"{self.plan.state_file} is damaged: this period starts over")
             return new
         same = isinstance(found, dict) and found.get("period") == period and isinstance(found.get("steps"), dict)
         return found if same else new

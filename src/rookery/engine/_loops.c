@@ -136,7 +136,7 @@ static PyObject *step_each(PyObject *Py_UNUSED(module), PyObject *const *args, P
 /* --- storing results -------------------------------------------------------------------------------------------- */
 
 /* The `n` numbers of a memoryview, of one of the types `kinds`; NULL with an error set if it is something else. Its
- * buffer is released at once: nobody else can release the memoryview meanwhile, as `store` holds the GIL and calls no
+ * buffer is released at once: nobody else can release the memoryview in the meantime, as `store` holds the GIL and calls no
  * Python code while it uses the pointer. A memoryview that was released before gives no buffer. */
 static void *column_of(PyObject *object, const char *kinds, Py_ssize_t n) {
     Py_buffer view;

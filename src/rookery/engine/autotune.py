@@ -82,7 +82,7 @@ def cost_of(source: EnvFactory, start_method: str | None = None, step_timeout: f
 
 
 def measure(source: EnvFactory, start_method: str | None = None, step_timeout: float | None = None) -> Probe:
-    """Measure it now, and remember that unless other programs wanted the cores meanwhile."""
+    """Measure it now, and remember that unless other programs wanted the cores in the meantime."""
     measured = probe(source, start_method, step_timeout=step_timeout)
     if measured.queued_share < DISTURBED:
         remember(source, measured)

@@ -226,7 +226,7 @@ class Engine(SegmentStepping):
         num_envs = plain_int(num_envs)
         positive_int("num_envs", num_envs)
         if not self.source.endless and num_envs > len(self.source.makers):
-            raise OptionError(f"cannot grow to {num_envs} envs: the list holds {len(self.source.makers)} worlds")
+            raise OptionError(f"cannot grow to {num_envs} envs: the list contains {len(self.source.makers)} worlds")
         if self.settings.groups > 1:
             raise UsageError("an engine with groups cannot be resized; make a new one")
         if isinstance(self.settings.observation_mode, tuple):

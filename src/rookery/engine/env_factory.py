@@ -262,7 +262,7 @@ def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
 
 def _find_spec(world: str) -> gym.envs.registration.EnvSpec:
     """The spec behind an id, which workers can use even if it was registered by the caller's own script. An unknown
-    id is refused here, before any process starts, with the nearest known ones."""
+    id is rejected here, before any process starts, with the nearest known ones."""
     try:
         return gym.spec(world)
     except ModuleNotFoundError as error:
@@ -278,7 +278,7 @@ def _listed(world: Sequence[Any], num_envs: int | None, kwargs: dict[str, Any]) 
         if not callable(item) or isinstance(item, gym.Env):
             raise WorldError(f"item {k} of the list of worlds should be a callable, got {_describe(item)}")
     if num_envs is not None and num_envs != len(world):
-        raise WorldError(f"num_envs={num_envs}, but the list holds {len(world)} worlds; omit num_envs")
+        raise WorldError(f"num_envs={num_envs}, but the list contains {len(world)} worlds; omit num_envs")
     makers = tuple(EnvFromCallable(item, kwargs) for item in world)
     return EnvFactory(makers, f"a list of {len(world)} worlds", endless=False)
 

@@ -105,7 +105,7 @@ def make_vec(
             dtypes, other bounds), or spaces of your own: a tuple of the batched one and that of one env, or the latter
             alone.
         shared_memory: True refuses spaces of classes that are not Gymnasium's, which worker processes can only send
-            through a pipe. None accepts them and says so in one line; False accepts them silently.
+            through a pipe. None accepts them and prints a notice; False accepts them silently.
         device: The GPU of backend "cuda", such as "cuda:1"; None is the current one. "cpu" runs its code as plain
             Python, to test a world without a GPU.
 
@@ -187,7 +187,7 @@ def _choose(
         backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)
         return Choice(backend, count, min(workers or usable_cores(), count), "")
     _hint_at_compiled(source.name)
-    if num_envs is not None and backend != "auto":  # nothing is asked that must be measured
+    if num_envs is not None and backend != "auto":  # nothing must be measured
         usual = 1 if backend == "serial" else likely_workers(source, num_envs)
         return Choice(backend, num_envs, workers or usual, "")
     if num_envs is not None and workers is not None and workers > num_envs:
@@ -293,12 +293,12 @@ def _one_of_two_names(num_envs: int | None, n_envs: int | None) -> int | None:
 # They are not stepped by rookery and stay as they are: close them when you need them no more.
 
 PARTS = ("num_envs", "single_observation_space", "single_action_space")
-# What `gymnasium.make_vec` was told about the vector env, and is no option of one env.
+# Arguments of `gymnasium.make_vec` about the vector env, which are not options of one env.
 OF_THE_CALL = ("num_envs", "vector_kwargs", "vectorization_mode", "wrappers")
 
 
 def _is_vector_env(world: Any) -> bool:
-    """Whether it is a batch of envs; those of EnvPool and Isaac Lab are no VectorEnvs of Gymnasium."""
+    """Whether it is a batch of envs; those of EnvPool and Isaac Lab are not VectorEnvs of Gymnasium."""
     if isinstance(world, VectorEnv):
         return True
     return isinstance(world, gym.Env) and all(hasattr(world.unwrapped, name) for name in PARTS)

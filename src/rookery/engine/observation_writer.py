@@ -103,7 +103,7 @@ class ObservationWriter:
         self.keep(objects=[(k, self.low + i, value)])
 
     def keep(self, objects: Sequence[tuple[int, int, Any]] = (), notes: Sequence[tuple[str, str]] = ()) -> None:
-        """Keep what is no array, for the next report."""
+        """Keep what is not an array, for the next report."""
         self._objects += objects
         self._notes += notes
         self.has_kept = bool(self._objects or self._notes)

@@ -256,7 +256,7 @@ class ProcessEngine(WorkerRestarts, Engine):
         if some and self.settings.step_timeout is not None:  # other envs may finish again and again beside a hung one
             self._check_hangs(self.settings.step_timeout)
         start = clock()
-        if not self._resent:  # else a call goes on that has found a worker lost
+        if not self._resent:  # else a call continues that has found a worker lost
             self._call_began = start
         if self._restarting:
             self._advance_restarts()
@@ -273,7 +273,7 @@ class ProcessEngine(WorkerRestarts, Engine):
 
     def _is_delayed(self, sent: float, start: float, now: float) -> bool:
         """Whether other programs have begun or ceased to want the cores, by how long steps take from their start. A
-        caller that learns meanwhile may come when a step is long over: that says nothing about the cores."""
+        caller that learns in the meantime may come when a step is long over: that says nothing about the cores."""
         if now - start < READY_SECONDS and start - sent > AWAY_SECONDS:
             return False
         return self._contention.changed(now - sent, now)

@@ -36,7 +36,7 @@ from rookery.errors import BadValue, RestartLimit, SpaceError, UsageError
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
 CUT_SHORT = "; episodes that failures cut short end as truncated, and `{}` = raise would end the run with the traceback"
-LONGEST_ERROR = 300  # characters of a failure that are told
+LONGEST_ERROR = 300  # characters of a failure that are reported
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
 _SAID: set[tuple[str, str]] = set()  # names of worlds, and what was said about them on the terminal
 
@@ -220,7 +220,7 @@ class SegmentStepping(Backend):
             self._in_flight.pop(segment.index, None)
 
     def _collect_reports(self, segments: Sequence[Segment], count: int) -> list[StepReport]:
-        """The reports of finished segments; waits again for segments whose worker is lost meanwhile."""
+        """The reports of finished segments; waits again for segments whose worker is lost in the meantime."""
         reports: dict[int, StepReport] = {}
         statuses = self.batch.status
         while True:
@@ -326,7 +326,7 @@ class SegmentStepping(Backend):
 
     def _tell_restart(self, kind: str, number: int, cause: str, option: str) -> None:
         """Tell of the first restart, and again when there are twice as many: a run may survive thousands. Without
-        `on_note` the infos of the step are enough: whoever steps an engine reads them."""
+        `on_note` the infos of the step are enough: a program that steps an engine reads them."""
         total = self._restarts.total
         if self.on_note is None or total & (total - 1):
             return

@@ -1,6 +1,6 @@
 """Vector envs of other libraries whose observations are tensors, as the training loop steps an engine.
 
-Their own code steps the envs, on a GPU or not. What the loop needs beyond Gymnasium's interface is added here, on the
+Their own code steps the envs, on a GPU or not. This class adds what the loop needs beyond Gymnasium's interface, on the
 same device: resets in the same step, final observations, and the returns and lengths of episodes. Nothing is copied
 to the host, and the host waits for nothing.
 """
@@ -198,7 +198,7 @@ class TensorVectorEnv(VectorEnv):
         self._begun += ended
 
     def _finals(self, before: Any, observations: Any, infos: dict, ended: Tensor) -> tuple[Any, Any, dict]:
-        """Final observations, those that episodes go on from, and infos."""
+        """Final observations, those that episodes continue from, and infos."""
         if self._mode is AutoresetMode.DISABLED:
             finals = copied(self._on_device(observations))
             if bool(ended.any()):
@@ -243,7 +243,7 @@ class TensorVectorEnv(VectorEnv):
 
 
 def check_interface(envs: Any) -> None:
-    """Refuse what is no vector env, and say what it lacks."""
+    """Refuse what is not a vector env, and say what it lacks."""
     missing = [name for name in NEEDED if not hasattr(envs, name)]
     if missing:
         raise WorldError(

@@ -1,8 +1,8 @@
 """Lost workers of the process backend: dead, or killed because a step took too long. Others take their places.
 
-A worker is replaced while the others go on. With a `step_timeout`, a step waits for it RESTART_SECONDS longer than that
-and no more: then the envs of a worker that is still starting come back truncated, with `info["restarted"]` and the last
-observation there was, in every step until it has taken its place, and once more when it has.
+A worker is replaced while the others continue. With a `step_timeout`, a step waits for it RESTART_SECONDS longer than
+that and no more: then the envs of a worker that is still starting come back truncated, with `info["restarted"]` and the
+last observation there was, in every step until it has taken its place, and once more when it has.
 """
 
 from __future__ import annotations

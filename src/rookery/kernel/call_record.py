@@ -2,7 +2,7 @@
 
 Each slot has a row of words for it (`calls` in env_arrays.py), which compiled code finds by thread-local storage: a
 world's helpers do not know which env they work for. What an env's code raised ends the step of that env, and the other
-envs of the batch go on. (Plain Python raises at once instead.)
+envs of the batch continue. (Plain Python raises at once instead.)
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _OWN_FUNCTION = "write it as a function of your own"
 _OUR_ARRAYS = re.compile(r"\bPlain(Vector|Rows|Record)\b|\bmemoryview\b")
 _NUMBER_BY_NUMBER = "arrays are computed with one number at a time, as in state.x[0] * 2, and in loops"
 _ONE_BY_ONE = "arrays are written one number at a time, as in out[0] = ..."
-# Modules whose functions are no author's.
+# Modules with functions that the author of a world has not written.
 OURS = (
     "rookery.kernel.random",
     "rookery.kernel.translate",

@@ -144,7 +144,7 @@ _dry_run = _DryRun()
 
 @contextmanager
 def note_truncations() -> Iterator[list[str]]:
-    """Meanwhile, list each float that loses its fraction in an integer field, with the line that stores it."""
+    """In the meantime, list each float that loses its fraction in an integer field, with the line that stores it."""
     noted: list[str] = []
     _dry_run.truncations = noted
     try:

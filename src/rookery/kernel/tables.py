@@ -63,7 +63,7 @@ def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
     """The tables of a world. Those that are only `declared` are taken from `given`, unless a subclass has already put
     them into `tables`."""
     if not isinstance(declared, Mapping) or not isinstance(tables, Mapping):
-        return tables  # not a mapping, which is refused later
+        return tables  # not a mapping, which is rejected later
     filled = dict(tables)
     for name, table in {**declared, **tables}.items():
         table = declared[name] if isinstance(declared.get(name), Table) else table
@@ -79,7 +79,7 @@ def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
 
 def declarations(declared: Any, tables: Any) -> dict[str, Table]:
     """What other arrays of each table must look like: as it was declared, or like the array that the class has, of any
-    length. (Neither is a mapping in a world that is refused later.)"""
+    length. (Neither is a mapping in a world that is rejected later.)"""
     found: dict[str, Table] = {}
     for name, table in {**declared, **tables}.items() if isinstance(tables, Mapping) else ():
         given = declared[name] if isinstance(declared, Mapping) and name in declared else table

@@ -90,7 +90,7 @@ class KernelWorld:
     time_limit: int = 0  # steps after which an episode is truncated; 0 means never
     num_agents: int = 1
     hard_kinds: int = 1  # the number of kinds of hard steps that `easy` returns
-    clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
+    clips_actions = False  # True: the world clips actions outside a Box; False: such actions are rejected
     problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
     returned_by = "step"  # the function of the class that returns what a step does
     bounds = True  # False: indices are not checked in compiled code, where a wrong one can change other envs, or crash

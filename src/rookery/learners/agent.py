@@ -93,8 +93,8 @@ class Agent:
         action_masks: Any = None,
     ) -> tuple[Any, np.ndarray | None]:
         """Actions and the next state, as Stable-Baselines3 has it. The state of a recurrent agent is given back to the
-        next call, with `episode_start` for the rows that begin a new episode; of others it is None. What `act`
-        remembers is not used, and not changed."""
+        next call, with `episode_start` for the rows that begin a new episode; of others it is None. The memory of `act`
+        is neither used nor changed."""
 
         def recall(rows: int) -> Tensor:
             known = None if state is None else torch.as_tensor(state, device=self.device).reshape(rows, -1)

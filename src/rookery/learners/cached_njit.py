@@ -24,7 +24,7 @@ from rookery.user_dirs import cache_folder
 
 
 def cached_njit(**options: Any) -> Callable[[Any], Any]:
-    """A decorator. Where there is no safe folder, functions are compiled anew in each process."""
+    """A decorator. Where there is no safe folder, functions are compiled again in each process."""
     return lambda function: _with_cache(numba.njit(**options)(function))
 
 

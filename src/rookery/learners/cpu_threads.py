@@ -124,7 +124,7 @@ def _read(path: Path | None) -> dict[str, int]:
 
 
 def _remember(path: Path | None, key: str, threads: int) -> None:
-    """The first to write a key decides; without a place to write, each run measures anew."""
+    """The first to write a key decides; without a place to write, each run measures again."""
     with suppress(OSError):
         if path is not None:
             write_own(path, json.dumps({key: threads} | _read(path)).encode())

@@ -61,7 +61,7 @@ class Head(nn.Module):
         raise self.no_masks()
 
     def no_masks(self) -> OptionError:
-        """The error of a mask for actions that are no choices."""
+        """The error of a mask for actions that are not choices."""
         return OptionError(f"action masks need discrete actions; these are {type(self).__name__.lower()}")
 
     def to_env(self, actions: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class Noise:
         self.resize(num_envs)
 
     def resize(self, num_envs: int) -> None:
-        """Another number of envs; all noise is sampled anew."""
+        """Another number of envs; all noise is sampled again."""
         self._drawn = torch.zeros(STRETCH, num_envs, self.size, device=self._generator.device)
         self._used = [STRETCH] * num_envs
 

@@ -15,7 +15,7 @@ SMALL_IMAGE = 12  # pixels; with a shorter side, images are read as vectors too 
 
 
 def image_axes(space: spaces.Space) -> tuple[int, int] | None:
-    """The axes of height and width; None if the space is no image.
+    """The axes of height and width; None if the space is not an image.
 
     >>> image_axes(spaces.Box(0, 255, (3, 64, 80), np.uint8)), image_axes(spaces.Box(-1, 1, (4,)))
     ((1, 2), None)

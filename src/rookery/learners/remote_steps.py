@@ -21,7 +21,7 @@ RolloutPart = dict[str, Any]  # arrays by name, contiguous
 
 
 def take_part(rollout: Rollout) -> RolloutPart:
-    """A full rollout as arrays, without its noise, which came from whoever joins the parts. They are views."""
+    """A full rollout as arrays, without its noise, which came from the process that joins the parts. They are views."""
     named = {f"observation{k}": leaf for k, leaf in enumerate(rollout.observations)}
     named |= {f"last{k}": leaf for k, leaf in enumerate(rollout.last)}
     named |= {name: getattr(rollout, name) for name in (*NAMES, "masks") if getattr(rollout, name) is not None}

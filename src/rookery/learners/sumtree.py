@@ -14,7 +14,7 @@ from rookery.learners.cached_njit import cached_njit
 class SumTree:
     """Priorities of `capacity` places, all 0 at first. A place with priority 0 is never sampled.
 
-    Every node is the sum of the two below it, computed anew whenever one of them changes and never by adding a
+    Every node is the sum of the two below it, computed again whenever one of them changes and never by adding a
     difference. So the tree follows from its leaves alone, to the last bit, whatever happened before.
 
     >>> tree = SumTree(3)
@@ -61,7 +61,7 @@ class SumTree:
         return self._sums[self._first_leaf : self._first_leaf + self.capacity][places]
 
     def load(self, priorities: np.ndarray) -> None:
-        """Begin anew with the priorities of the first places."""
+        """Start over with the priorities of the first places."""
         if priorities.ndim != 1 or len(priorities) > self.capacity:
             raise CheckpointError(f"priorities of shape {priorities.shape} do not fit {self.capacity} transitions")
         self._sums[:] = self._peaks[:] = 0.0
@@ -178,7 +178,7 @@ class DeviceSumTree:
         return self._units[: self.capacity][places].cpu().double().mul_(UNIT).numpy()
 
     def load(self, priorities: np.ndarray) -> None:
-        """Begin anew with the priorities of the first places."""
+        """Start over with the priorities of the first places."""
         if priorities.ndim != 1 or len(priorities) > self.capacity:
             raise CheckpointError(f"priorities of shape {priorities.shape} do not fit {self.capacity} transitions")
         self._units.zero_()

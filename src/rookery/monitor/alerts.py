@@ -40,7 +40,7 @@ class Alerts:
         if webhook and _is_http(webhook):
             self._ways["webhook"] = lambda body: _post(webhook, body)
         elif webhook:
-            say(f"alerts: the webhook ({WEBHOOK}) is no http:// or https:// address: no alert is sent to it")
+            say(f"alerts: the webhook ({WEBHOOK}) is not a http:// or https:// address: no alert is sent to it")
         if words := _words(command):
             self._ways["command"] = lambda body: _run(words, body)
 
@@ -50,7 +50,7 @@ class Alerts:
         return cls(webhook or os.environ.get(WEBHOOK), command or os.environ.get(COMMAND))
 
     def send(self, kind: str, text: str, facts: Mapping[str, Any] | None = None) -> None:
-        """Tell what happened: "promotion", "kill-switch", "search-failed", "parity" or another kind, in a sentence and
+        """Tell what happened: "promotion", "kill-switch", "search-failed", "parity" or another kind, as a sentence,
         with facts for programs. A failure to send is reported on standard error."""
         if not self._ways:
             return

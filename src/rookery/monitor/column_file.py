@@ -129,7 +129,7 @@ class ColumnFile:
 
 
 class ColumnWriter:
-    """Appends to a file of columns. What is in it and does not belong to these lines is removed."""
+    """Appends to a file of columns. Contents that do not belong to these lines are removed."""
 
     def __init__(self, path: Path, metrics: int) -> None:
         """`metrics` is the descriptor of the open metrics file."""
@@ -152,7 +152,7 @@ class ColumnWriter:
 
 class GrowingColumns:
     """The columns of a run that writes its metrics, a little behind the lines. If they cannot be written, they end, and
-    the run goes on: readers decode the lines."""
+    the run continues: readers decode the lines."""
 
     def __init__(self, path: Path, metrics: FileIO) -> None:
         self._lines = bytearray()

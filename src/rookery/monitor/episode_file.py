@@ -21,7 +21,7 @@ EPISODES = "episodes.jsonl"
 ALL_UP_TO = 50_000  # episodes
 FIELDS = ("episode", "step", "time", "env", "return", "length", "seconds")
 LINE = '{{"episode": %d, "step": {}, "time": {:.3f}, "env": %d, "return": %.9g, "length": %d, "seconds": %.3g'
-MOST_INFOS, LONGEST_NAME, LONGEST_TEXT = 24, 64, 100  # of a line; the rest is left out or cut
+MOST_INFOS, LONGEST_NAME, LONGEST_TEXT = 24, 64, 100  # of a line; the rest is omitted or cut
 BUFFER_BYTES, BUFFER_SECONDS = 1 << 16, 1.0  # of lines that are written together
 
 NOTE = (

@@ -21,7 +21,7 @@ OTHER, START, PROGRESS, EVALUATION = range(4)
 KINDS = {"start": START, "progress": PROGRESS, "evaluation": EVALUATION}
 BASE = frozenset(("kind", "step", "time"))
 NUMBERS = {int, float}
-MOST_NAMES = 20_000  # of metrics in a run; the rest is left out
+MOST_NAMES = 20_000  # of metrics in a run; the rest is omitted
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def joined(chunks: Sequence[MetricChunk]) -> MetricChunk:
     for first, chunk in zip(starts, chunks, strict=True):
         for name, metric in chunk.metrics.items():
             parts.setdefault(name, []).append((first, metric))
-    rows: dict[tuple[int, ...], np.ndarray] = {}  # most metrics are told by the same events
+    rows: dict[tuple[int, ...], np.ndarray] = {}  # most metrics are in the same events
     metrics = {}
     for name, found in parts.items():
         key = tuple(id(metric.rows) for _, metric in found)
@@ -154,7 +154,7 @@ def _metrics(events: Sequence[dict[str, Any]], wanted: Collection[str] | None) -
 
 
 def _column(rows: np.ndarray, values: list[Any]) -> Metric | None:
-    """The numbers among the values; None if there are none. A bool is no number."""
+    """The numbers among the values; None if there are none. A bool is not a number."""
     if not set(map(type, values)) <= NUMBERS:
         chosen = [at for at, value in enumerate(values) if type(value) in NUMBERS]
         if not chosen:

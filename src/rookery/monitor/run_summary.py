@@ -102,7 +102,7 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _further(values: Mapping[str, Any]) -> str:
-    """The flags that let a finished run go on: more of what it has reached, from what it has made."""
+    """The flags that let a finished run continue: more of what it has reached, from what it has made."""
     goal, reached = values.get("stop_at"), values.get("eval/return")
     flags = "" if goal is None or reached is None or reached < goal else " --set evaluation.stop_at=none"
     if values.get("reason") == "goal reached" and flags:

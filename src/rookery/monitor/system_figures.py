@@ -36,7 +36,7 @@ Usage = Mapping[str, Any]  # of a process: pid, cpu_seconds, memory
 
 
 class SystemFigures:
-    """Samples are taken by the clock, when `due` is asked between two rollouts; no thread is involved."""
+    """Samples are taken by the clock, when `due` is called between two rollouts; no thread is involved."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class SystemFigures:
         notes: Sequence[str] = (),
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`expected_memory` bytes of the main process will be filled during the run, and are no leak. `notes` are for
-        the user, with those that are found later."""
+        """`expected_memory` bytes of the main process will be filled during the run, which is not a leak. `notes` are
+        for the user, with those that are found later."""
         self._gpu, self._clock = gpu, clock
         self._cores = usable_cores()
         self._cpu_seconds: dict[int, float] = {}
@@ -122,7 +122,7 @@ class MemoryGrowth:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew: there is a reason for another amount of memory."""
+        """Start over: there is a reason for another amount of memory."""
         self._points: list[tuple[float, float]] = []
         self._span = FIRST_SPAN
         self._open: tuple[float, float] | None = None  # the point that is not complete: its start, its minimum
@@ -168,7 +168,7 @@ class GpuFigures:
     """Load, memory and power of the GPU that a run uses, as torch knows them: the first and the last need `pynvml` for
     NVIDIA's, and for AMD's `amdsmi`, which comes with ROCm.
 
-    What a GPU does not report is left out: a part of one (MIG) has no load, and many laptops no power. A GPU that fails
+    What a GPU does not report is omitted: a part of one (MIG) has no load, and many laptops no power. A GPU that fails
     leaves no figures, and must not end a run.
     """
 

@@ -74,7 +74,7 @@ def expected_maximum_sharpe(trials: int, variance: float) -> float:
     """The highest Sharpe ratio to expect of so many independent trials that are all worth nothing.
 
     Args:
-        trials: How many strategies or settings were tried.
+        trials: How many strategies or settings were compared.
         variance: The variance of their Sharpe ratios.
 
     >>> round(expected_maximum_sharpe(10, 1.0), 2)
@@ -98,7 +98,7 @@ def deflated_sharpe(
     Args:
         sharpe: The Sharpe ratio of the best trial.
         observations: How many returns it has.
-        trials: How many strategies or settings were tried, as if they were independent.
+        trials: How many strategies or settings were compared, as if they were independent.
         variance: The variance of the Sharpe ratios of all trials.
         skewness: The skewness of the best trial's returns.
         kurtosis: Their kurtosis.
@@ -132,8 +132,8 @@ def backtest_overfitting(returns: np.ndarray, groups: int = 16) -> Overfitting:
     """The probability of backtest overfitting, by combinatorially symmetric cross-validation (CSCV).
 
     Args:
-        returns: An array (periods, trials): the returns of every strategy or setting that was tried, not of the best
-            ones only.
+        returns: An array (periods, trials): the returns of every strategy or setting that was compared, not only of the
+        best.
         groups: The number of stretches of rows, even. Each choice of half of them is the first half once: 12,870
             choices with 16.
 

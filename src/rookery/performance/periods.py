@@ -80,7 +80,7 @@ def by_period(
 def summarise(
     equity: np.ndarray, periods_per_year: float, exposure: np.ndarray | None = None, turnover: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """The figures of a backtest. What is annualised is so with `periods_per_year`, which is among them.
+    """The figures of a backtest. Annualised figures use `periods_per_year`, which is among them.
 
     Args:
         equity: The value of the account, from before the first step to after the last.

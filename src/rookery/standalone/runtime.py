@@ -197,7 +197,7 @@ class ContinuousActions:
 
 
 def numbers(leaf: Any, observation: Any) -> np.ndarray:
-    """The part of observations that the network reads as this leaf; what is not numbers is refused."""
+    """The part of observations that the network reads as this leaf; what is not numbers is rejected."""
     try:
         for key in leaf["path"]:
             observation = observation[key]

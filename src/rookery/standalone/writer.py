@@ -1,8 +1,8 @@
 """A trained agent as one Python file: `runtime`'s own source, with the agent's description and weights at its end.
 
 The description is made from a checkpoint, in plain values and arrays. Only what acts is kept: no critics, no target
-networks, and not the half of a dueling network that estimates the value of the state. What the file answers is tried in
-a process of its own, which must not need more than Python and NumPy.
+networks, and not the half of a dueling network that estimates the value of the state. The file is tested in its own
+process, which must not need more than Python and NumPy.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ sys.exit(f"it imports {', '.join(sorted(foreign))}" if foreign else 0)
 
 
 def standalone_text(description: dict[str, Any], arrays: dict[str, np.ndarray], module: str = "agent") -> str:
-    """A Python file that holds the agent; `module` is the name by which its docstring imports it."""
+    """A Python file that contains the agent; `module` is the name by which its docstring imports it."""
     facts = "\n".join(f"    {_harmless(name):<8} {_harmless(value)}" for name, value in description["about"].items())
     top = TOP.format(facts=facts, module=_harmless(module), sees=_sees(description), does=_does(description, arrays))
     description = {**description, "arrays": {name: list(part.shape) for name, part in arrays.items()}}

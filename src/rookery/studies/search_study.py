@@ -74,7 +74,7 @@ def search(
         storage: A SQLite file or the URL of a database; if omitted, a file in the study's folder.
         timeout: Time after which no trial is begun, such as "20h" or a number of seconds.
         sampler: "tpe", "gp", "cmaes", "random" or "grid".
-        studies_dir: Folder that holds one folder per study.
+        studies_dir: Folder that contains one folder per study.
         space: What varies, such as `{"ppo.learning_rate": {"log": [1e-5, 1e-2]}}`; a space of the learner's if omitted.
         search: Further keys of the section `search` of a configuration.
         config_path: The path of a configuration, instead of `world`.
@@ -128,10 +128,10 @@ def run_search(config: RunConfig) -> StudyResult:
     if base.search.population.exploit_every is not None:
         return _population_search(base, config.search.storage)
     space = SearchSpace.of(base)
-    first = space.first_trials(base)  # before anything is written: it may be refused
+    first = space.first_trials(base)  # before anything is written: it may be rejected
     if base.search.sampler == "grid" and space.size is not None:  # which would begin again
         base = _with_search(base, n_trials=min(base.search.n_trials, space.size + len(first)))
-    plan_for(base).first_parts(base)  # likewise, such as with too few bars for its folds
+    plan_for(base).first_parts(base)  # the same check, such as with too few bars for its folds
     folder = _folder(base)
     place = folder.place(base.search.storage)
     base = _with_search(base, study_name=folder.name)
@@ -147,7 +147,7 @@ def run_search(config: RunConfig) -> StudyResult:
 
 def _population_search(base: RunConfig, storage: str | None) -> StudyResult:
     """Population-based training: one population, whose members are the trials."""
-    Scheduler(base)  # before anything is written: it may be refused
+    Scheduler(base)  # before anything is written: it may be rejected
     base = _with_search(base, n_trials=base.search.population.size, verify=0)
     folder = _folder(base)
     place = folder.place(base.search.storage)

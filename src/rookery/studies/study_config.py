@@ -74,7 +74,7 @@ def trial_config(base: RunConfig, settings: Mapping[str, Any], number: int, runs
 
 
 def _checkpoints(config: RunConfig) -> dict[str, Any]:
-    """One to go on from, and none that costs more than what it could save."""
+    """One to continue from, and none that costs more than what it could save."""
     wanted: dict[str, Any] = {"keep": 1}
     if config.backend == "kernel" and config.checkpoints.every_episodes is None and config.steps < NO_STEP_LIMIT:
         wanted["every"] = max(config.steps // CHECKPOINTS, FEW_STEPS)

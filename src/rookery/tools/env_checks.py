@@ -87,7 +87,8 @@ class EnvChecker:
             raise CheckAborted
 
     def _many_agents(self) -> None:
-        """A kernel world with more than two agents is no single env: its indices and values are checked in a batch."""
+        """A kernel world with more than two agents is not a single env: its indices and values are checked in a
+        batch."""
         kernel = kernel_of(self._source)
         if kernel is not None and kernel.world.num_agents > 2:
             self._indices(kernel.world)

@@ -49,7 +49,7 @@ def walk_forward(
         deterministic: Take deterministic actions in the tests instead of sampled ones.
         seed: Of sampled actions, and of the bootstrap.
         out: A folder to write the report to.
-        progress: Called with a sentence when a fold begins and ends.
+        progress: Called with a message when a fold begins and ends.
         options: Keys of the configuration of each run, as in `rookery.train`, such as `steps=200_000`.
     """
     config = user_config(world, **options)
@@ -103,7 +103,7 @@ def _fold_config(config: RunConfig, split: Split, number: int, embargo: int) -> 
 def _kernel_world(world: World) -> Any:
     if world.kernel_world is None:
         raise OptionError(
-            f"{world.name} is no market world: walk-forward tests are for crypto, forex and worlds like them"
+            f"{world.name} is not a market world: walk-forward tests are for crypto, forex and worlds like them"
         )
     return world.kernel_world
 

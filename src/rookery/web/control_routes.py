@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import psutil
 
-# The run goes on when the dashboard has ended, and when the terminal in which that was started is closed.
+# The run continues when the dashboard has ended, and when the terminal in which that was started is closed.
 RESUME = (
     "import signal, sys; hasattr(signal, 'SIGHUP') and signal.signal(signal.SIGHUP, signal.SIG_IGN); sys.argv.pop(1); "
     "from rookery.cli.main import main; sys.exit(main())"

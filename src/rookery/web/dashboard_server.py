@@ -21,7 +21,7 @@ END_SECONDS = 4.0  # after a signal; a thread that reads a hung drive cannot be 
 MOST_MESSAGE_BYTES = 64 << 10  # of a browser, over a WebSocket
 
 
-# What uvicorn reports as an error of ours, after a WebSocket was refused and a reader that does not read was dropped.
+# What uvicorn reports as an error of ours, after a WebSocket was rejected and a reader that does not read was dropped.
 NO_ERRORS = (
     "ASGI callable returned without completing handshake.",
     "ASGI callable returned without completing response.",

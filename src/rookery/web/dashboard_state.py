@@ -60,7 +60,7 @@ class PlaceThreads:
         self._pools: dict[str, ThreadPoolExecutor] = {}
 
     def start(self, place: str, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
-        """The result, when it is there. A thread cannot be ended: the future outlives whoever waits for it."""
+        """The result, when it is there. A thread cannot be ended: the future outlives the request that waits for it."""
         if place not in self._pools:
             self._pools[place] = ThreadPoolExecutor(THREADS, f"dashboard {place}")
         return asyncio.get_running_loop().run_in_executor(self._pools[place], function, *arguments)

@@ -105,7 +105,7 @@ def _check_size(scope: Scope) -> None:
 
 async def _with_body(headers: Headers, receive: Receive) -> Receive | None:
     """`receive` with the whole body, which has arrived by now; None if the client has gone. A body that is too large or
-    too slow is refused."""
+    too slow is rejected."""
     if "content-length" not in headers and "transfer-encoding" not in headers:
         return receive
     announced = headers.get("content-length", "0")
@@ -185,7 +185,7 @@ class TokenLogin:
 
     def check(self, scope: Scope, headers: Headers) -> Response | None:
         """None for a request that may pass, or the answer to it: after a login, and in place of a page. Everything else
-        is refused."""
+        is rejected."""
         if scope["type"] == "http" and scope["path"] in PUBLIC:
             return None
         if self._is_known(headers):

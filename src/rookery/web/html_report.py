@@ -167,7 +167,7 @@ async def _record(app: Starlette, ids: Sequence[tuple[str, str]]) -> dict[str, A
 
 
 async def _difference(app: ASGIApp, first: tuple[str, str], run: str) -> dict[str, Any]:
-    """In what the settings of a run differ from those of the first one; what others differ in follows from that."""
+    """The settings of a run that differ from those of the first one; what others differ in follows from that."""
     place, name = (quote(part, safe="") for part in first)
     return dict(await ask(app, f"/api/runs/{place}/{name}/diff", **{"with": run}))
 

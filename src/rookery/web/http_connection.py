@@ -76,10 +76,10 @@ class HttpConnection(H11Protocol):
             self.transport.abort()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Refuse what is no handshake here, where the answer gets its headers."""
+        """Refuse what is not a handshake here, where the answer gets its headers."""
         given = dict(self.headers)
         if event.method != b"GET" or given.get(b"sec-websocket-version") != b"13" or b"sec-websocket-key" not in given:
-            self.send_400_response("This is no handshake of a WebSocket.")
+            self.send_400_response("This is not a handshake of a WebSocket.")
             return
         self._stop_request_timer()
         super().handle_websocket_upgrade(event)

@@ -118,7 +118,7 @@ def checked_tags(tags: Any) -> tuple[str, ...]:
 
 
 def _read(file: Path | None) -> dict[str, Mark]:
-    """The marks in the file; those that cannot be read are left out."""
+    """The marks in the file; those that cannot be read are omitted."""
     with suppress(OSError, ValueError, RecursionError):
         found = json.loads(read_own(file)) if file is not None else {}
         return {name: mark for name, value in dict(found).items() if (mark := _mark(value)) is not None}

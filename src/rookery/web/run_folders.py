@@ -88,7 +88,7 @@ class RunFolders:
                         yield place, entry.name, Path(entry.path)
 
     def children(self, *places: str) -> Iterator[tuple[str, str, Path]]:
-        """Every folder directly in a given one: the place, its name, its path. What cannot be read is left out."""
+        """Every folder directly in a given one: the place, its name, its path. What cannot be read is omitted."""
         for place in places or self.places:
             try:
                 entries = list(os.scandir(self.places[place]))

@@ -149,7 +149,7 @@ GAME_BOY = WorldSpec(
             "which game: meadow, oracle_of_seasons, or a profile of your own, as a .toml file (meadow)",
             is_file=True,
         ),
-        WorldOption("rom", "PATH", "the game's ROM, which you own; if omitted, one in ROOKERY_ROM_DIR", is_file=True),
+        WorldOption("rom", "PATH", "path to your ROM file; if omitted, the file in ROOKERY_ROM_DIR", is_file=True),
         WorldOption("observation", "WHAT", "memory, pixels or both (as the profile says)"),
         WorldOption(
             "guide",

@@ -54,7 +54,7 @@ class AgentReport(Protocol):
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """All of it, as plain data; "verdict" is the result in a sentence."""
+        """All of it, as plain data; "verdict" is the result as one sentence."""
 
     def print(self) -> None:
         """Print it on standard output."""

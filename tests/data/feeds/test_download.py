@@ -60,7 +60,7 @@ def test_an_interrupted_download_continues_where_it_stopped(
     assert len(btc.requests) == 4
     assert btc.requests[0]["start"] > "2024-01-01T04:55:00Z"  # sixty bars were there
     assert same(bars, fetched())
-    assert len(btc.requests) == 4  # nothing was asked for again
+    assert len(btc.requests) == 4  # nothing was requested again
     assert same(bars, fetched(fresh_until=math.inf))
     assert len(btc.requests) == 14
 

@@ -90,8 +90,8 @@ def test_a_symbol_without_bars_is_refused_and_a_late_start_is_mentioned(
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"source": "kraken"}, "'kraken' is no source of bars: there is alpaca, and ccxt:NAME"),
-        ({"source": "ccxt:"}, "is no source of bars"),
+        ({"source": "kraken"}, "'kraken' is not a source of bars: there is alpaca, and ccxt:NAME"),
+        ({"source": "ccxt:"}, "is not a source of bars"),
         ({"symbols": ()}, "no symbol is given"),
         ({"symbols": ("BTC/USD", "BTC/USD")}, "'BTC/USD' is given twice"),
         ({"symbols": ("BTC/USD", "AAPL")}, "traded around the clock, and the stocks are not"),

@@ -215,7 +215,7 @@ def test_columns_that_no_feature_makes_are_refused(file: Path) -> None:
     bars = data.bars[0].with_columns({"sentiment": np.zeros(200)})
     write(replace(data, bars=(bars,)), file)
     before = file.read_bytes()
-    with pytest.raises(DataError, match="its features cannot be computed for new bars: 'sentiment' is no feature"):
+    with pytest.raises(DataError, match="its features cannot be computed for new bars: 'sentiment' is not a feature"):
         update(file)
     assert file.read_bytes() == before
 

@@ -23,4 +23,4 @@ def test_what_cannot_be_written_is_said_once(tmp_path: Path, caplog: pytest.LogC
     events = AccountEvents(tmp_path)
     events.arrived(1)
     events.arrived(2)
-    assert caplog.text.count("trading goes on without it") == 1
+    assert caplog.text.count("trading continues without it") == 1

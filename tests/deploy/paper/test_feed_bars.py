@@ -100,7 +100,7 @@ def test_missed_bars_are_held(run: Any, market: Market, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_late_symbol_is_waited_for(run: Any, market: Market, tmp_path: Path) -> None:
-    """A bar that one coin lacks is asked for again, until the next one is due."""
+    """A bar that one coin lacks is requested again, until the next one is due."""
     real = market.tick
 
     def tick() -> None:

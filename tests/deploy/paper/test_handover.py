@@ -76,7 +76,7 @@ def test_positions_are_kept_by_default(registry: Registry, data: str, tmp_path: 
 
 @pytest.mark.parametrize(("version", "handover"), [(2, "close"), (3, "keep")])
 def test_positions_are_closed(registry: Registry, data: str, tmp_path: Path, version: int, handover: str) -> None:
-    """If that is asked for, or if the rules differ. A new stretch begins with the cash of the old one."""
+    """If that is requested, or if the rules differ. A new stretch begins with the cash of the old one."""
     lines = traded(registry, data, tmp_path / "a", 40, version, handover=handover)
     found = bars_of(lines)
     assert versions(lines)[39:43] == [1, 1, version, version]

@@ -22,7 +22,7 @@ ENVS, STEPS = 6, 4
 DEFAULTS = {"rollout_length": STEPS, "epochs": 2, "minibatches": 2, "hidden": [20, 9], "precision": "float32"}
 VECTOR = spaces.Box(-9, 9, (5,), np.float32)
 DISCRETE, CONTINUOUS = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
-# Spaces and options; "masks" is no option.
+# Spaces and options; "masks" is not an option.
 CASES: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
     "quick": (VECTOR, CONTINUOUS, {"entropy": 0.01, "clip_values": 0.2, "epochs": 1}),
     "categorical": (VECTOR, DISCRETE, {"entropy": 0.01}),

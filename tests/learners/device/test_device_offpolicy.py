@@ -131,7 +131,7 @@ def test_arrays_with_updates_of_a_device() -> None:
 
 
 def test_a_changed_option_holds_from_then_on() -> None:
-    """Constants of captured work are captured anew."""
+    """Constants of captured work are captured again."""
     one, other = learner_for("dqn-plain"), learner_for("dqn-plain")
     for learner in (one, other):
         play_tensors(learner, world_for("dqn"), 15)

@@ -121,12 +121,12 @@ def test_processes_equal_one_with_all_envs(variant: str, size: int) -> None:
         for mine, theirs in zip(metrics, expected, strict=True):
             assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-5)
         first = found[0][1]["policy"]
-        assert all(np.array_equal(first[name], state["policy"][name]) for name in first), "equal to the bit"
+        assert all(np.array_equal(first[name], state["policy"][name]) for name in first), "equal bit for bit"
 
 
 @pytest.mark.slow
 def test_a_saved_state_continues_exactly_in_any_number_of_processes() -> None:
-    """Two processes save, and two go on to the bit; one goes on to float tolerance."""
+    """Two processes save, and two go on bit for bit; one goes on to float tolerance."""
     both = VECTORS, spaces.Discrete(3)
     options = PPOOptions(rollout_length=LENGTH, recurrent=8, normalise_rewards=True, normalise_observations=True)
 

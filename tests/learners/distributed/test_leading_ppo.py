@@ -66,7 +66,7 @@ def test_helpers_change_nothing(variant: str, size: int) -> None:
     for mine, theirs in zip(found, expected, strict=True):
         assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-5)
     for other in others:
-        assert torch.equal(other.adam.flat, leader.adam.flat), "equal to the bit, until the next update is sent"
+        assert torch.equal(other.adam.flat, leader.adam.flat), "equal bit for bit, until the next update is sent"
 
 
 class Lossy(Threads):
@@ -97,7 +97,7 @@ class Lossy(Threads):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_update_in_which_a_helper_is_lost_is_done_again() -> None:
-    """From its beginning: the numbers are those of a run that lost nobody, to the bit."""
+    """From its beginning: the numbers are those of a run that lost nobody, bit for bit."""
     both = VECTORS, VARIANTS["normalised"][1]
     options = PPOOptions(rollout_length=LENGTH, **VARIANTS["normalised"][2])
     states = []

@@ -1,4 +1,4 @@
-"""An account is written bar by bar, and what is no such file is refused."""
+"""An account is written bar by bar, and what is no such file is rejected."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_mistakes(run, words, message, capsys):
 def test_a_run_without_a_market_is_refused(tmp_path, capsys):
     rookery.train("CartPole-v1", learner="ppo", runs_dir=str(tmp_path), **SMALL)
     assert main(["backtest", "latest", "--runs-dir", str(tmp_path)]) == 2
-    assert "is no market world" in capsys.readouterr().err
+    assert "is not a market world" in capsys.readouterr().err
 
 
 @pytest.mark.slow

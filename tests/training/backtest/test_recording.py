@@ -107,9 +107,9 @@ def test_an_agent_of_another_world_is_refused():
 def test_a_world_without_bars_is_refused():
     from rookery.worlds.classic import CartPole
 
-    with pytest.raises(OptionError, match="is no market world: a backtest needs its `market`"):
+    with pytest.raises(OptionError, match="is not a market world: a backtest needs its `market`"):
         record_windows(find("rookery/CartPole-v1"), agent_for(CartPole))
-    with pytest.raises(OptionError, match="is no market world that can be backtested"):
+    with pytest.raises(OptionError, match="is not a market world that can be backtested"):
         record_windows(find("CartPole-v1", compiled=False), agent_for(CartPole))
 
 

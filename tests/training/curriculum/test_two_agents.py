@@ -174,7 +174,7 @@ def test_self_play_beats_random_actions(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_check_finds_what_is_wrong_with_turns(tmp_path: Path) -> None:
-    """A right world passes; one that reads the action of the wrong agent, or names no agent, is refused."""
+    """A right world passes; one that reads the action of the wrong agent, or names no agent, is rejected."""
     assert check_world(f"{GAMES}:TicTacToe").problems == []
     assert check_world(f"{GAMES}:Race").problems == []
     text = GAMES.read_text()

@@ -241,7 +241,7 @@ def learned(folder, backend, groups):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_engine_in_groups_teaches_the_same(tmp_path, backend):
-    """Shaped and scaled rewards, counts of episodes and weights are those of an undivided engine, to the bit."""
+    """Shaped and scaled rewards, counts of episodes and weights are those of an undivided engine, bit for bit."""
     whole, divided = (learned(tmp_path, backend, groups) for groups in (1, 2))
     assert whole["rewards"].any()
     assert differences(whole, divided) == []

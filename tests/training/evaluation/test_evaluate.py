@@ -136,7 +136,7 @@ def test_mistakes_about_games(tmp_path):
     make_run(tmp_path)
     with pytest.raises(OptionError, match="games should be a positive integer"):
         evaluate_games("finished", ["weak"], tmp_path, games=0)
-    with pytest.raises(WorldError, match="CartPole-v1 is no game for two"):
+    with pytest.raises(WorldError, match="CartPole-v1 is not a two-player game"):
         evaluate_games("finished", ["weak"], tmp_path)
     with pytest.raises(OptionError, match="finished cannot play here: its agent acts in"):
         evaluate_games("finished", ["weak"], tmp_path, world="hockey")

@@ -68,7 +68,7 @@ def test_games_of_other_worlds_than_rookerys(tmp_path):
 def test_mistakes_are_found_before_anything_is_played(tmp_path):
     with pytest.raises(OptionError, match="no player 'stron'"):
         Evaluator(HOCKEY, "kernel", 4, 1, opponents=["stron"], runs_dir=tmp_path)
-    with pytest.raises(WorldError, match="CartPole-v1 is no game for two"):
+    with pytest.raises(WorldError, match="CartPole-v1 is not a two-player game"):
         Evaluator(find("CartPole-v1"), "kernel", 4, 1, opponents=["weak"])
     with pytest.raises(OptionError, match="tug has no script 'weak'"):
         Evaluator(TUG, "serial", 4, 1, opponents=["weak"])

@@ -156,7 +156,7 @@ def test_a_world_without_scripts_says_so():
         play_games(TUG, Puller(1.0), STRONG, 2, seed=0)
 
 
-# --- worlds that are no duels, or break ---------------------------------------------------------------------------
+# --- worlds that are not duels, or break ---------------------------------------------------------------------------
 
 
 class Alone(gym.Env):
@@ -166,10 +166,11 @@ class Alone(gym.Env):
 
 
 def test_worlds_that_are_no_games_for_two():
-    with pytest.raises(WorldError, match=r"CartPole-v1 is no game for two.* that come with rookery it is hockey"):
+    with pytest.raises(WorldError, match=r"CartPole-v1 is not a two-player game.* that come with rookery it is hockey"):
         duel_of(find("CartPole-v1"))
     with pytest.raises(
-        WorldError, match=r"alone is no game for two: it should be a kernel world with num_agents = 2, or the action of"
+        WorldError,
+        match=r"alone is not a two-player game: it should be a kernel world with num_agents = 2, or the action of",
     ):
         GameEnvs(World("alone", Alone, kernel=False))
     with pytest.raises(WorldError, match="its infos hold no 'obs_agent_two'"):

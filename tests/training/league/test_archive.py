@@ -25,7 +25,7 @@ def on_disk(folder):
 
 
 def test_an_agent_comes_back_as_it_was(tmp_path):
-    """Its answers are those of the agent that entered, to the bit."""
+    """Its answers are those of the agent that entered, bit for bit."""
     from rookery.training.storage.load_agent import agent_from
 
     archive = filled(tmp_path / "league", [100, 200])
@@ -87,7 +87,7 @@ def test_other_files_in_the_folder_stay(tmp_path):
 
 
 def test_a_new_run_has_no_folder_yet(tmp_path):
-    """Loading an empty archive is no trouble."""
+    """Loading an empty archive is not a trouble."""
     archive = Archive(tmp_path / "league", 3)
     archive.load({})
     assert archive.members == []

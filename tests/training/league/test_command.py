@@ -160,4 +160,4 @@ def test_a_world_for_one_is_refused_before_a_cluster_is_started(tmp_path, capsys
     run = make_run(tmp_path)
     run.write_config(resolve(collect_config("CartPole-v1", learner="ppo")).model_dump(mode="json"))
     status, _, err = call(capsys, tmp_path, "made", "--games", "2", "--on", "ray")
-    assert status == 2 and "CartPole-v1 is no game for two" in err and not started
+    assert status == 2 and "CartPole-v1 is not a two-player game" in err and not started

@@ -128,7 +128,7 @@ def test_it_goes_on_exactly_after_a_resume(tmp_path):
 
 
 def test_games_move_ratings_and_counts(tmp_path):
-    """Of both; games of someone who retired meanwhile count as well, those against oneself do not."""
+    """Of both; games of someone who retired in the meantime count as well, those against oneself do not."""
     made = league(tmp_path, size=1)
     first = made.enter(100, agent_tree())
     made.enter(200, agent_tree())

@@ -87,7 +87,7 @@ def test_the_order_of_players_does_not_matter():
 
 
 def test_it_is_the_same_each_time_and_another_with_another_seed():
-    """Results and ratings to the bit."""
+    """Results and ratings bit for bit."""
     one, again, other = (play_tournament(TUG, tug_agents(6), 20, seed=seed) for seed in (4, 4, 5))
     assert same(one, again) and one.rate() == again.rate()
     assert not same(one, other)
@@ -101,7 +101,7 @@ def test_equals_share_the_games():
 
 
 def test_scripts_sit_on_either_side():
-    """They are the world's to play: their seats are asked for nothing, and others' actions do not linger there."""
+    """They are the world's to play: their seats are requested nothing, and others' actions do not linger there."""
     results = play_tournament(
         SCRIPTED, [Script("weak"), Puller(0.5), Script("none"), Script("strong")], 20, seed=1, batch=5
     )

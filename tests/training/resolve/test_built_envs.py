@@ -191,6 +191,6 @@ def test_what_hides_its_envs() -> None:
     over = DummyVecEnv([lambda: Long(3)])
     with pytest.raises(WorldError, match=r"VecNormalize changes what an agent sees"):
         session_world(VecNormalize(over))
-    processes = SubprocVecEnv.__new__(SubprocVecEnv)  # no process is needed to be refused
+    processes = SubprocVecEnv.__new__(SubprocVecEnv)  # no process is needed to be rejected
     with pytest.raises(WorldError, match=r"SubprocVecEnv does not say how its envs are made"):
         session_world(processes)

@@ -82,7 +82,7 @@ def test_more_workers_than_remembered_envs_get_an_env_each():
 
 
 def test_what_is_remembered_is_of_this_world_on_this_machine(tmp_path, monkeypatch):
-    """Other options, another file or other cores are measured anew; a damaged file is no error."""
+    """Other options, another file or other cores are measured again; a damaged file is not an error."""
     file = tmp_path / "env.py"
     file.write_text("import gymnasium as gym\nclass Env(gym.Env): pass\n")
     here = find(f"{file}:Env")

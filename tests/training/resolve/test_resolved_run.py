@@ -73,7 +73,7 @@ class Counts:
         monkeypatch.setattr(EnvFactory, "make", count_env)
 
     def all(self) -> tuple[int, int, int]:
-        """Validations of configs with the user's seed, worlds, envs; counted anew from here on."""
+        """Validations of configs with the user's seed, worlds, envs; counted again from here on."""
         counted = sum(given.get("seed") == 77 for given in self.configs), len(self.worlds), len(self.envs)
         self.configs.clear(), self.worlds.clear(), self.envs.clear()
         return counted
@@ -127,5 +127,5 @@ def test_an_option_that_the_world_does_not_take_is_explained(walk: str, tmp_path
 
 
 def test_a_world_for_one_player_has_no_policy_as_opponent(walk: str) -> None:
-    with pytest.raises(WorldError, match="is no game for two"):
+    with pytest.raises(WorldError, match="is not a two-player game"):
         resolve_run(build_config(walk, opponents="self"))

@@ -87,7 +87,7 @@ def test_a_world_in_a_file(env_file, monkeypatch):
 
 
 def test_looking_at_spaces_leaves_no_env_open(env_file):
-    """A world that is no kernel world is built for it, and closed."""
+    """A world that is not a kernel world is built for it, and closed."""
     found = find(f"{env_file}:Tidy")
     assert found.spaces[1] == gs.Discrete(2)
     from rookery.user_code import load_file
@@ -186,7 +186,7 @@ def test_observations_that_no_learner_takes():
 
 
 def test_folders_are_recorded_by_absolute_paths(tmp_path, monkeypatch):
-    """A run is resumed from any folder. What is no path, such as a name or an object, stays."""
+    """A run is resumed from any folder. What is not a path, such as a name or an object, stays."""
     folder = WorldOption("data", "PATH", "bars", is_folder=True)
     file = WorldOption("profile", "NAME", "a game", is_file=True)
     spec = WorldSpec("bars", "tests/Bars-v0", options=(folder, file))

@@ -59,7 +59,7 @@ def test_it_finds_the_number_of_envs_with_the_best_rate(monkeypatch: pytest.Monk
 
 
 def test_it_looks_again_when_the_machine_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while more envs are tried anew."""
+    """After a while more envs are retried."""
     machine = Machine({2: 100, 4: 90, 8: 400, 16: 300}, monkeypatch)
     adaptive = AdaptiveNumEnvs(64)
     assert machine.run(adaptive, 30) == 2
@@ -88,7 +88,7 @@ def test_changes_are_made_again_at_the_same_steps(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("learner", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_a_run_changes_its_envs_and_repeats_it(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Envs that sleep are worth having many of. A run begun anew with the log of another gives the same weights."""
+    """Envs that sleep are worth having many of. A run started over with the log of another gives the same weights."""
     monkeypatch.setattr(adaptive_envs, "WINDOW", 0.05)
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     options = {"world": f"{tmp_path / 'sleepy.py'}:Sleepy", "num_envs": "adaptive", "backend": "process", "steps": 3000}
@@ -110,6 +110,6 @@ def test_a_run_changes_its_envs_and_repeats_it(learner: str, tmp_path: Path, mon
 
 
 def test_compiled_worlds_have_no_use_for_it(tmp_path: Path) -> None:
-    """They are refused, with the reason."""
+    """They are rejected, with the reason."""
     with pytest.raises(OptionError, match="compiled"):
         rookery.train("rookery/CartPole-v1", num_envs="adaptive", runs_dir=tmp_path)

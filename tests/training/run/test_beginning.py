@@ -72,7 +72,7 @@ def test_a_run_whose_env_broke_has_failed(tmp_path: Path) -> None:
 
 
 def test_verbose_false_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture, caplog) -> None:
-    """Neither on standard output nor on standard error, nor through `logging`; files are written as ever."""
+    """Neither on standard output nor on standard error, nor through `logging`; files are written unchanged."""
     config = small("ppo", tmp_path, steps=128, monitor={"plot": True})
     run = rookery.train({**config, "ppo.ent_coef": 0.01}, verbose=False).path
     rookery.resume(run, steps=192)  # as it is recorded
@@ -91,6 +91,6 @@ def test_a_file_by_its_keyword(tmp_path: Path) -> None:
 
 
 def test_a_gpu_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="device='cuda:97' was asked for"):
+    with pytest.raises(OptionError, match="device='cuda:97' was requested"):
         rookery.train("CartPole-v1", device=97, runs_dir=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()

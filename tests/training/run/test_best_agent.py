@@ -104,7 +104,7 @@ def test_a_run_that_still_trains_is_watched_at_its_newest_agent(
 
 
 def test_a_last_evaluation_above_the_best_is_explained(tmp_path: Path, evaluated: Any, said: Any) -> None:
-    """It is not better by more than noise, so that the best stays: a larger number beside it is no mistake."""
+    """It is not better by more than noise, so that the best stays: a larger number beside it is not a mistake."""
     evaluated([-100.0, -54.8], [-53.4, -98.0])
     result = train(tmp_path)
     assert result.agent.steps == EVERY

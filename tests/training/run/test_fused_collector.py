@@ -1,4 +1,4 @@
-"""Rollouts in one compiled loop: the same as those made step by step, to the bit."""
+"""Rollouts in one compiled loop: the same as those made step by step, bit for bit."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_loaded_agent_acts_in_the_env(finished: Result) -> None:
 
 
 def test_the_shell(finished: Result, capsys: pytest.CaptureFixture[str]) -> None:
-    """`eval`, `check` and `export` know such a run; a file for NumPy alone is refused in one sentence."""
+    """`eval`, `check` and `export` know such a run; a file for NumPy alone is rejected in one sentence."""
     where = ["--runs-dir", str(finished.path.parent)]
     assert main(["eval", finished.run_name, "--episodes", "2", *where]) == 0
     assert "return_mean" in capsys.readouterr().out

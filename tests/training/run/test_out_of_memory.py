@@ -88,7 +88,7 @@ def test_off_policy_learners_name_buffer_and_batch(tmp_path: Path, monkeypatch: 
 
 
 def test_a_run_continues_with_smaller_batches(ppo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """From its latest checkpoint, and says so. The rest of the run is as it was asked for."""
+    """From its latest checkpoint, and says so. The rest of the run is as it was requested."""
     seen: list[int] = []
     run_out(
         monkeypatch, RolloutHost, "learn", lambda execution: seen.append(execution.learner.updates)
@@ -99,7 +99,7 @@ def test_a_run_continues_with_smaller_batches(ppo: dict[str, Any], monkeypatch: 
     recorded = json.loads((result.path / "config.json").read_text())
     assert recorded["ppo"]["batch_size"] == 32 and recorded["num_envs"] == 8
     assert "memory ran out, so the run continues with ppo.batch_size = 32 instead of 128" in notes(result.path)
-    assert seen[0] == 0 and max(seen) == 7, "it has not begun anew"
+    assert seen[0] == 0 and max(seen) == 7, "it has not started over"
 
 
 @pytest.mark.slow

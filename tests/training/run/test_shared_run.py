@@ -50,7 +50,7 @@ def config(folder: Path, **options: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_two_processes_train_as_one_and_resume_exactly(tmp_path: Path) -> None:
-    """Weights as those of one process; to the bit those of two that were never interrupted; episodes of all."""
+    """Weights as those of one process; bit for bit those of two that were never interrupted; episodes of all."""
     alone = rookery.train(config(tmp_path, name="alone"))
     shared = rookery.train(config(tmp_path, name="shared"), devices=2)
     assert shared.num_envs == 8 and shared.total_steps == 512 and shared.episodes == alone.episodes

@@ -145,7 +145,7 @@ def test_a_class_can_be_trained_on_and_resumed(tmp_path: Path) -> None:
 
 
 def test_resume_of_a_finished_run_says_so(tmp_path: Path) -> None:
-    """It stands where it was; more steps must be asked for."""
+    """It stands where it was; more steps must be requested."""
     done = train("ppo", tmp_path, steps=256)
     again = rookery.resume(done.run_name, str(tmp_path))
     assert again.total_steps == done.total_steps and again.reason == "finished"

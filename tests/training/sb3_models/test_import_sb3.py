@@ -196,13 +196,13 @@ def test_strange_files(ppo, tmp_path):
     cases = [
         (lambda: "nothing.zip", "there is no file"),
         (lambda: "ppo.pkl", "is a pickle, which is never loaded"),
-        (cut, "no zip file that can be read"),
+        (cut, "not a readable zip file"),
         (lambda: zipped(other=b"1"), "there is no 'data' inside"),
         (lambda: zipped(data=b"{}"), "there is no 'policy.pth' inside"),
-        (lambda: zipped(data=b"[" * 200_000, policy_pth=b""), "its 'data' is no JSON|would grow"),
+        (lambda: zipped(data=b"[" * 200_000, policy_pth=b""), "its 'data' is not valid JSON|would grow"),
         (lambda: zipped(data=b"[]", policy_pth=b""), "should be a JSON object"),
         (lambda: zipped(data=b" " * 60_000_000, policy_pth=b""), "would grow from"),
-        (lambda: zipped(data=b"{}", policy_pth=b"abc"), "no file of torch"),
+        (lambda: zipped(data=b"{}", policy_pth=b"abc"), "not a file of torch"),
         (lambda: zipped(**{"..__..__etc": b"1", "data": b"{}"}), "names a file outside of itself"),
         (lambda: zipped(**{"__etc": b"1", "data": b"{}"}), "names a file outside of itself"),
     ]
@@ -234,7 +234,7 @@ def _with_tensors(change):
         (lambda state: {**state, "extra.weight": torch.zeros(2)}, "weights that no policy here has: extra.weight"),
         (lambda state: {**state, "action_net.weight": torch.zeros(4)}, "should have weights and biases"),
         (lambda state: {k: v for k, v in state.items() if "net.0" not in k}, "do not fit observations"),
-        (lambda state: {"other.weight": torch.zeros(2)}, "no PPO, SAC, DQN or TD3"),
+        (lambda state: {"other.weight": torch.zeros(2)}, "not a PPO, SAC, DQN or TD3"),
         (lambda state: {**state, 3: torch.zeros(2)}, "names of weights"),
     ],
 )

@@ -199,7 +199,7 @@ def signalled_once_running(tmp_path, seeds):
 
 
 def test_runs_that_end_in_spite_of_a_signal_count(config, tmp_path):
-    """Their last rollout was complete: if that is so of all, the command has done what it was asked for."""
+    """Their last rollout was complete: if that is so of all, the command has done what it was requested."""
     with signalled_once_running(tmp_path, (40, 41)):
         result = train_seeds(config, [40, 41], jobs=2)
     assert [row["state"] for row in result.runs] == ["finished"] * 2

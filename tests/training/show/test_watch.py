@@ -190,7 +190,7 @@ def test_a_run_with_many_opponents_is_shown_against_the_strong_script(tmp_path, 
 @pytest.mark.parametrize(
     ("world", "who", "words"),
     [
-        ("CartPole-v1", "strong", "CartPole-v1 is no game for two"),
+        ("CartPole-v1", "strong", "CartPole-v1 is not a two-player game"),
         ("hockey", "cartpole", "cartpole cannot play here: its agent acts in"),
         ("hockey", "nobody", "there is no player 'nobody'"),
     ],

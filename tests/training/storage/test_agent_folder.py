@@ -48,7 +48,7 @@ def test_only_agents_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("here")
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     for name in ("mine", "note.txt", "link"):
-        with pytest.raises(FileError, match="exists already, and is no agent"):
+        with pytest.raises(FileError, match="exists already, and is not an agent"):
             agent.save(tmp_path / name)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "done"
 

@@ -48,7 +48,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays_come_back_as_they_were(name, tmp_path):
-    """Any shape, layout and number type, to the bit; and they can be written to."""
+    """Any shape, layout and number type, bit for bit; and they can be written to."""
     checkpoint.save(tmp_path / "c", {"part": {"array": ARRAYS[name]}})
     array = checkpoint.load(tmp_path / "c")["part"]["array"]
     assert same(array, ARRAYS[name].copy(order="C"))

@@ -42,7 +42,7 @@ def serve_rows(page: Any, rows: list[dict[str, Any]], silent: Sequence[str] = ()
 
 
 def serve_curves(page: Any) -> list[str]:
-    """Answer questions for curves; returns the addresses that were asked for, as they come."""
+    """Answer questions for curves; returns the addresses that were requested, as they come."""
     asked: list[str] = []
 
     def compare(route: Any) -> None:

@@ -19,7 +19,7 @@ COMPLETE = "main[data-complete]"
 NAME = "<img src=x onerror=document.title='caught'>"
 BAD = ("serious", "critical")
 PAGE = f"/leagues/runs/{LEAGUE}"
-# A session that loads no agents: it says which match it was asked for, and ends as that did.
+# A session that loads no agents: it says which match was requested, and ends as that did.
 SESSION = """
 import sys
 from rookery.engine.workers.child_process import die_with_parent

@@ -40,7 +40,7 @@ def server(study: optuna.Study, tmp_path: Path, runs: Path) -> Iterator[Dashboar
 
 
 def test_a_study_and_its_trials(server: DashboardServer, page: Any, study: optuna.Study) -> None:
-    """From the list to the study, a trial and its run; a trial that ends meanwhile appears."""
+    """From the list to the study, a trial and its run; a trial that ends in the meantime appears."""
     page.goto(f"{server.url}/studies")
     page.get_by_role("link", name="demo").click()
     page.wait_for_selector(COMPLETE)

@@ -43,7 +43,7 @@ def get(client: TestClient, path: str, status: int = 200) -> Any:
 
 
 def test_the_list(client: TestClient, runs: Path) -> None:
-    """Runs with a league, and no others; one that comes or goes is no error."""
+    """Runs with a league, and no others; one that comes or goes is not an error."""
     (row,) = get(client, "/api/leagues")["leagues"]
     assert (row["id"], row["world"], row["state"], row["agents"]) == (f"runs/{LEAGUE}", "hockey", "finished", 6)
     assert row["tournament"]["players"] == 7 and row["tournament"]["games"] == 126

@@ -213,4 +213,4 @@ def test_the_log_of_another_file_begins_again(client: TestClient, start: int) ->
 @pytest.mark.parametrize("query", ["episodes?points=x", "episodes?points=-1", "log?from=1e9", "log?from=%D9%A1"])
 def test_numbers_are_checked(client: TestClient, query: str) -> None:
     answer = client.get(f"{RUN}/{query}")
-    assert answer.status_code == 400 and "should be a whole number" in answer.json()["error"]
+    assert answer.status_code == 400 and "should be an integer" in answer.json()["error"]

@@ -58,7 +58,7 @@ def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(
             before = read[0]
             time.sleep(0.1)
         assert 0 < read[0] < size // 2, "the server has read ahead of its reader"
-        with stream(f"{server.url}/api/runs/runs/run/stream") as another:  # others are served meanwhile
+        with stream(f"{server.url}/api/runs/runs/run/stream") as another:  # others are served in the meantime
             until(another, "ready")
         assert _told(client) == list(range(LINES))
 

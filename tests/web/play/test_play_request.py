@@ -72,9 +72,9 @@ def test_a_request_survives_the_way_to_its_process(folders: RunFolders) -> None:
         ({"agent": "hockey", "opponent": "/tmp/evil.py:Agent"}, "there is no opponent"),
         ({"agent": "hockey", "opponent": "/tmp/evil"}, "there is no folder ''"),
         ({"agent": "hockey", "opponent": "registry:x@champion"}, "there is no opponent"),
-        ({"agent": "hockey", "envs": "17"}, "envs should be a whole number from 1 to 16"),
-        ({"agent": "hockey", "envs": "٣"}, "envs should be a whole number"),
-        ({"agent": "hockey", "seed": "-1"}, "seed should be a whole number"),
+        ({"agent": "hockey", "envs": "17"}, "envs should be an integer from 1 to 16"),
+        ({"agent": "hockey", "envs": "٣"}, "envs should be an integer"),
+        ({"agent": "hockey", "seed": "-1"}, "seed should be an integer"),
         ({"agent": "hockey", "best": "yes"}, "best should be 0 or 1"),
     ],
 )

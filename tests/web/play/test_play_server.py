@@ -214,7 +214,7 @@ class Env(gym.Env):
 
 @pytest.mark.slow
 def test_the_code_of_a_run_is_not_run_from_the_page(tmp_path: Path) -> None:
-    """The shipped agent plays in its own process; a run whose world is a file of somebody else is refused."""
+    """The shipped agent plays in its own process; a run whose world is a file of somebody else is rejected."""
     runs = tmp_path / "runs"
     run = runs / "theirs"
     shipped = Path(__file__).parents[3] / "src/rookery/agents/hockey"

@@ -81,7 +81,7 @@ def test_other_requests_are_not_replays() -> None:
     [
         ({"tournament": "other"}, "another has been played since"),
         ({"number": "77"}, "no match 77"),
-        ({"first": "-1"}, "whole number"),
+        ({"first": "-1"}, "integer"),
         ({"league": f"runs/../{LEAGUE}"}, "not a name"),
         ({"league": "runs/nothing"}, "moved or deleted"),
         ({"league": ""}, "no folder"),

@@ -74,7 +74,7 @@ def test_curves_are_those_of_the_plots(
 
 
 def test_a_growing_file_is_read_on(run: Path) -> None:
-    """Only new lines are read, and a file that was replaced is read anew."""
+    """Only new lines are read, and a file that was replaced is read again."""
     reader = MetricReader()
 
     def last() -> tuple[float, float]:
@@ -166,7 +166,7 @@ def test_wrong_queries_are_refused(run: Path, query: dict[str, str], error: str)
 
 
 def test_metrics_that_are_asked_for_one_after_the_other(run: Path) -> None:
-    """What is kept of a file holds some metrics only, and grows with the file."""
+    """What is kept of a file contains some metrics only, and grows with the file."""
     metrics, reader = run / "metrics.jsonl", MetricReader()
 
     def shown(reader: MetricReader, *names: str, axis: str = "steps") -> list[list[float]]:

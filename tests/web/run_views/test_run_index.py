@@ -118,7 +118,7 @@ def test_seeds_of_one_experiment_are_a_group(runs: Path) -> None:
 
 
 def test_damaged_and_foreign_folders(runs: Path, tmp_path: Path) -> None:
-    """A damaged run is shown as such; what is no run is not shown; nothing outside is read through a link."""
+    """A damaged run is shown as such; what is not a run is not shown; nothing outside is read through a link."""
     (runs / "nothing").mkdir(parents=True)
     (runs / "bad").mkdir()
     (runs / "bad" / "metrics.jsonl").write_bytes(b"\xff\xfe{{{\n[1]\n")

@@ -202,7 +202,7 @@ def test_rewards_and_ends(make):
 
 
 def test_an_episode_is_cut_off(make):
-    """After the profile's length, or another that was asked for."""
+    """After the profile's length, or another that was requested."""
     for length, options in ((40, {}), (3, {"episode_length": 3})):
         env = make(**options)
         env.reset(seed=1)
@@ -212,7 +212,7 @@ def test_an_episode_is_cut_off(make):
 
 @pytest.mark.parametrize("action", [5, -1, 1.5, "up", None, np.array([1, 2])])
 def test_an_action_that_is_none(make, action):
-    """It is refused, not guessed at."""
+    """It is rejected, not guessed at."""
     env = make()
     env.reset(seed=1)
     with pytest.raises(SpaceError, match="is not in Discrete"):

@@ -73,7 +73,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("change", "words"), WRONG.items(), ids=[" -> ".join(change) for change in WRONG])
 def test_a_mistake_is_named_with_its_place(change, words):
-    """Each wrong profile is refused in a sentence that says where, and what would be right."""
+    """Each wrong profile is rejected in a sentence that says where, and what would be right."""
     assert change[0] in GOOD
     with pytest.raises(ConfigError) as caught:
         game_profile.read(GOOD.replace(*change), "my.toml")

@@ -51,7 +51,7 @@ def test_each_kind(term, given):
 
 
 def test_an_episode_forgets_the_last_one():
-    """First visits and things that happen once begin anew."""
+    """First visits and things that happen once start over."""
     terms = Rewards(
         [
             Reward(name="visit", kind="first_visit", of=["a"], weight=1.0),

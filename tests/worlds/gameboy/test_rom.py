@@ -102,7 +102,7 @@ def test_our_own_game_is_not_played_under_another_title(pacer):
 
 
 def test_paths_of_all_kinds(pacer, tmp_path):
-    """Spaces and umlauts are no matter; a folder, a link in a circle and rubbish are told of."""
+    """Spaces and umlauts are not matter; a folder, a link in a circle and rubbish are told of."""
     found, place = game_profile.find(pacer["profile"]), tmp_path / "Große Spiele [alt]"
     place.mkdir()
     (place / "mein Spiel.gb").write_bytes(WHOLE)
@@ -167,7 +167,7 @@ def test_a_wrong_state(emulator, tmp_path):
 
 
 def test_states_of_a_cartridge_with_more_memory_have_another_size(emulator):
-    """So a bare state of it is refused, though it names no game."""
+    """So a bare state of it is rejected, though it names no game."""
     large = Emulator(rom.Rom(cartridge(cartridge=0x13, memory=3), "large.gb"))
     with pytest.raises(WorldError, match="or of another game"):
         states.unpack(large.save(), emulator, "large.state")

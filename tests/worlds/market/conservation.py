@@ -58,7 +58,7 @@ class Ledger:
         self.steps = 0
 
     def check(self, infos: dict[str, Any]) -> None:
-        """After a step. An env that was reset in it says nothing, and begins anew."""
+        """After a step. An env that was reset in it says nothing, and starts over."""
         told = infos["_equity"] if infos else np.zeros(len(self.expected), bool)
         self.expected[~told], self.units[~told] = INITIAL, 0.0
         if not infos:

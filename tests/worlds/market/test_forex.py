@@ -243,7 +243,7 @@ def test_the_continuous_form_rebalances_beyond_a_small_change() -> None:
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ({"fee": 0.001}, "half_spread, slippage, .* not given; a cost is never taken as zero in silence"),
+        ({"fee": 0.001}, "half_spread, slippage, .* not given"),
         ("ecn", r"there is no preset 'ecn'"),
         ({"preset": "none", "fees": 0.1}, "there is no kind 'fees'; did you mean 'fee'"),
         ({"preset": "none", "fee": 25}, "fee should be a part of the value"),

@@ -171,7 +171,7 @@ class Session:
         name = name or f"at_{address:04X}"
         if not NAME.fullmatch(name) or name in RESERVED:
             raise OptionError(
-                f"{name!r} is no name for a value: letters from a to z, digits and _ only, a letter first, and not "
+                f"{name!r} is not a name for a value: letters from a to z, digits and _ only, a letter first, and not "
                 f"{', '.join(RESERVED)}"
             )
         old = self.watched.get(name)

@@ -208,10 +208,10 @@ def _broken(error: Exception, address: str) -> Exception:
     if isinstance(error, requests.Timeout):
         return TemporaryFailure(f"{host} did not answer in time")
     if isinstance(error, requests.exceptions.InvalidJSONError):
-        return TemporaryFailure("the answer is no JSON")
+        return TemporaryFailure("the answer is not valid JSON")
     if isinstance(error, requests.exceptions.ChunkedEncodingError | requests.ConnectionError):
         return TemporaryFailure(f"the connection to {host} failed or broke")
-    return DataError(f"alpaca: {host} cannot be asked ({type(error).__name__})")
+    return DataError(f"alpaca: {host} cannot be reached ({type(error).__name__})")
 
 
 def _checked_address(address: str) -> str:

@@ -67,7 +67,7 @@ class CcxtFeed:
         most = self._page_bars(series.symbol)
         rows = self._rows(series, start, most, {})
         if not len(rows) and self._empty != (series, start):
-            # ccxt makes no bars of an answer that it does not understand: the first empty page is asked for twice.
+            # ccxt makes no bars of an answer that it does not understand: the first empty page is requested twice.
             rows = self._rows(series, start, most, {})
         if len(rows) and rows[0, 0] > start:
             # Some exchanges send the newest bars if the period is not bounded; others the first ones there are.
@@ -125,13 +125,13 @@ class CcxtFeed:
         except BaseError as error:
             failure = self._failure(error)
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            # ccxt parses what is no JSON, or other JSON than it expects, as far as it gets.
+            # ccxt parses what is not valid JSON, or other JSON than it expects, as far as it gets.
             failure = TemporaryFailure(f"the answer cannot be understood ({type(error).__name__})")
         else:
             self.clock.learn((self._exchange.last_response_headers or {}).get("Date"))
             if self._exchange.last_json_response is not None or not self._exchange.last_http_response:
                 return answer
-            failure = TemporaryFailure("the answer is no JSON")
+            failure = TemporaryFailure("the answer is not valid JSON")
         raise failure
 
     def _authorise(self) -> bool:

@@ -1,4 +1,4 @@
-"""Download bars, page by page: what is finished is kept, so that an interrupted download continues."""
+"""Download bars, page by page: finished pages are kept, so that an interrupted download continues."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def download(
 
 def _asked(feed: Feed, series: Series, at: int, end: int, more: Any) -> tuple[np.ndarray, int, Any]:
     page = with_retries(lambda: feed.page(series, at, end, more), feed.who, feed.keys)
-    if page.upto <= at and page.more in (None, more):  # it would be asked the same for ever
+    if page.upto <= at and page.more in (None, more):  # the same page would be requested for ever
         raise DataError(f"{feed.who} sends the same page of {series.symbol} again and again: try again later")
     return page.rows, max(page.upto, at), page.more
 

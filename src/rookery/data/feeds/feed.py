@@ -23,7 +23,7 @@ from rookery.console import printable, say
 from rookery.errors import DataError
 
 HIDDEN = "***"
-SHORTEST = 4  # a shorter value is no key, and removing it would damage other words
+SHORTEST = 4  # a shorter value is not a key, and removing it would damage other words
 COLUMNS = 6  # start, open, high, low, close, volume
 SETTLE_SECONDS = 2  # after the end of a bar, before it counts as complete: trades arrive late
 CLOCK_SECONDS = 60  # difference between two clocks that is worth a line
@@ -59,7 +59,7 @@ class Keys:
 
 
 def keys_from_environment(key: Sequence[str], secret: Sequence[str], password: Sequence[str] = ()) -> Keys:
-    """The keys, each from the first of its variables that is set. A key without its secret is refused."""
+    """The keys, each from the first of its variables that is set. A key without its secret is rejected."""
     found = [_first(names) for names in (key, secret, password)]
     if (found[0] is None) != (found[1] is None):
         present, missing = (key, secret) if found[1] is None else (secret, key)
@@ -117,7 +117,7 @@ class Feed(Protocol):
         """Refuse symbols and timeframes that it does not have, as far as it can tell."""
 
     def page(self, series: Series, start: int, end: int, more: Any) -> Page:
-        """Bars that start at `start` or later, and before `end`. A TemporaryFailure if it may be asked again."""
+        """Bars that start at `start` or later, and before `end`. A TemporaryFailure if a later request may succeed."""
 
     def complete_at(self, series: Series, starts: np.ndarray) -> np.ndarray:
         """When bars with these starts are complete."""

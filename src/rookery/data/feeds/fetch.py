@@ -126,7 +126,7 @@ def opened_feed(source: str) -> Iterator[Feed]:
         feed = CcxtFeed(source.removeprefix(CCXT))
     else:
         raise DataError(
-            f"{printable(source)!r} is no source of bars: there is alpaca, and ccxt:NAME for an exchange, such as "
+            f"{printable(source)!r} is not a source of bars: there is alpaca, and ccxt:NAME for an exchange, such as "
             "ccxt:kraken"
         )
     try:

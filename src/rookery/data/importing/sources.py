@@ -101,9 +101,10 @@ class ImportOptions:
         timeframe: Of the result. Bars of a finer one are resampled.
         calendar: When the market is open.
         usual_calendar: The same for sources that do not say it, if `calendar` is not given.
-        timezone: Of times that name no zone, such as "UTC" or "Europe/Berlin"; without it they are refused.
+        timezone: Of times that name no zone, such as "UTC" or "Europe/Berlin"; without it they are rejected.
         date_format: Of times in text, as in `strptime`, such as "%d.%m.%Y %H:%M".
-        day_first: Whether 01/02/2024 is in February; without it, such dates are refused unless others in the file tell.
+        day_first: Whether 01/02/2024 is in February; without it, such dates are rejected unless others in the file
+        tell.
         time_is: Whether a time is the "start" or the "end" of its bar.
         decimal_comma: Whether 1,5 is one and a half.
         adjusted: Scale open, high, low and close so that close is the column of adjusted closes.
@@ -155,7 +156,7 @@ class ImportOptions:
 
 
 def _check_timezone(name: str) -> None:
-    """Refuse what is no name of a time zone."""
+    """Refuse what is not a name of a time zone."""
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

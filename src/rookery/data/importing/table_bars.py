@@ -110,7 +110,7 @@ def _cast(series: Any, options: ImportOptions) -> np.ndarray:
 
 
 def _numbers(table: SourceTable, column: str, options: ImportOptions) -> np.ndarray:
-    """The numbers of a column of prices or volumes; anything else is refused."""
+    """The numbers of a column of prices or volumes; anything else is rejected."""
     series, values = table.frame[column], _cast(table.frame[column], options)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad) == 0:
@@ -125,7 +125,9 @@ def _numbers(table: SourceTable, column: str, options: ImportOptions) -> np.ndar
             f"{column.strip()} is {value!r}: give --decimal-comma if that is {value.replace(',', '.')}", row
         )
     shown = printable(repr(value) if isinstance(value, str) else value)
-    raise table.refusal(f"{column.strip()} is {shown}, which is no finite number: remove or correct the bar{more}", row)
+    raise table.refusal(
+        f"{column.strip()} is {shown}, which is not a finite number: remove or correct the bar{more}", row
+    )
 
 
 def finished(found: Sequence[Imported], options: ImportOptions, source: str) -> Dataset:

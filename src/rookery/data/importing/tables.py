@@ -44,12 +44,12 @@ def _decoded(path: Path) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
     elif b"\x00" in content[:4096]:
-        raise DataError(f"{printable(path)}: the file is no text: its first bytes are {content[:8]!r}")
+        raise DataError(f"{printable(path)}: the file is not a text file: its first bytes are {content[:8]!r}")
     try:
         return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise DataError(f"{printable(path)}: line {line:,} is no text in UTF-8: save the file as UTF-8") from None
+        raise DataError(f"{printable(path)}: line {line:,} is not valid UTF-8: save the file as UTF-8") from None
 
 
 def _one_header(text: str, symbol: str) -> tuple[str, str]:
@@ -126,7 +126,7 @@ def _parsed(path: Path, text: str, header: int, delimiter: str) -> Any:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Names of columns for polars, which refuses two of one name: a second one gets a space, which is left out of
+    """Names of columns for polars, which refuses two of one name: a second one gets a space, which is omitted of
     account where names are compared."""
     made: list[str] = []
     for name in names:

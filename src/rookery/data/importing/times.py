@@ -1,4 +1,4 @@
-"""Times in files, as seconds in UTC. A time without a zone is refused until one is given."""
+"""Times in files, as seconds in UTC. A time without a zone is rejected until one is given."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def seconds(table: SourceTable, column: str, clock: str | None, options: ImportO
         number = series.str.strip_chars().cast(polars.Float64, strict=False)
         if 2 * number.null_count() < len(series):
             table.refuse_where(
-                number.is_null(), lambda row: f"{printable(series[row])!r} is no time, while most times are numbers"
+                number.is_null(), lambda row: f"{printable(series[row])!r} is not a time, while most times are numbers"
             )
         if number.null_count() or options.date_format:
             return _of_texts(table, series, options)
@@ -67,7 +67,7 @@ def _whole_seconds(series: Any) -> np.ndarray:
 
 def _of_numbers(table: SourceTable, series: Any, options: ImportOptions) -> tuple[np.ndarray, bool]:
     values = series.cast(load_polars().Float64).to_numpy()
-    table.refuse_where(~np.isfinite(values), "the time is no finite number")
+    table.refuse_where(~np.isfinite(values), "the time is not a finite number")
     compact = _compact_dates(values)
     if compact is not None:
         return _in_zone(table, compact, options)
@@ -76,7 +76,7 @@ def _of_numbers(table: SourceTable, series: Any, options: ImportOptions) -> tupl
         if fits[0]:
             table.refuse_where(~fits, lambda row: f"the time {values[row]:.0f} {OTHER_UNIT}")
             return np.ceil(values / per_second).astype(np.int64), False
-    raise table.refusal(f"{values[0]:.15g} is no time: give dates, or seconds or milliseconds since 1970", 0)
+    raise table.refusal(f"{values[0]:.15g} is not a time: give dates, or seconds or milliseconds since 1970", 0)
 
 
 def _compact_dates(values: np.ndarray) -> np.ndarray | None:
@@ -138,7 +138,7 @@ def _local_seconds(table: SourceTable, series: Any, options: ImportOptions) -> t
     if groups[:, 0].null_count() == len(series):
         groups = series.str.extract_groups(YEAR_LAST).struct.unnest()
         year, (day, month) = 2, _order(table, series, groups, options)
-    unread = f"is no time that can be read: {FORMAT_REMEDY}"
+    unread = f"is not a readable time: {FORMAT_REMEDY}"
     table.refuse_where(groups[:, 0].is_null(), lambda row: f"{printable(series[row])!r} {unread}")
     numbers = [_integers(groups[:, column]) for column in (year, month, day, 3, 4, 5)]
     more = (_integers(groups[:, 6].str.head(18)) > 0).astype(np.int64)  # 23:59:59.999 is rounded up
@@ -188,7 +188,7 @@ def _seconds(
     months = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("datetime64[M]")
     last = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
     wrong = (month < 1) | (month > 12) | (day < 1) | (day > last) | (hour > 23) | (minute > 59) | (second > 59)
-    absent = f"is no date that exists: {FORMAT_REMEDY}"
+    absent = f"is not a valid date: {FORMAT_REMEDY}"
     table.refuse_where(wrong, lambda row: f"{printable(series[row])!r} {absent}")
     days = months.astype("datetime64[D]").astype(np.int64) + day - 1
     return days * 86_400 + hour * 3600 + minute * 60 + second

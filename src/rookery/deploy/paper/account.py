@@ -1,8 +1,8 @@
 """A paper account: what it holds follows from its log alone.
 
 One line of the log is one bar: the bar itself, the fills of the orders of the line before, what the account is worth,
-and the orders for the next bar. The line is the only thing that makes an order exist. Whoever is killed before it is on
-the disk has ordered nothing; whoever is killed after it finds its orders there, and waits for the next bar.
+and the orders for the next bar. The line is the only thing that makes an order exist. A process that is killed before
+it is on the disk has ordered nothing; one that is killed after it finds its orders there, and waits for the next bar.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class Account:
         return self.segment.player.act(observations, np.array(now))
 
     def _order_id(self, time: int, symbol: str) -> str:
-        """The same for the same order, whoever computes it and how often."""
+        """The same for the same order, in any process and however often it is computed."""
         text = f"{self.agents.name}|{time}|{symbol}"
         return hashlib.sha256(text.encode()).hexdigest()[:ID_LETTERS]
 

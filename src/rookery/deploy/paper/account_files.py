@@ -1,8 +1,8 @@
 """The files of a paper account: its log, the bars before it, events for people, and what the account is worth now.
 
 The log has JSON lines that are only ever appended. Each line has a number and a checksum over itself and all lines
-before it. A line is on the disk before anything follows from it. What a killed process has left of an unfinished line
-is removed at the next start: it never counted.
+before it. A line is on the disk before anything follows from it. An unfinished line of a killed process is removed at
+the next start: it never counted.
 
 `events.jsonl` says when the bars of a feed came, and has alerts, by this machine's clock. It is for people who look at
 the account. The account itself follows from its log alone, so that times of arrival are not in there, and nothing of
@@ -178,7 +178,7 @@ class AccountFolder:
 
 
 class AccountEvents:
-    """The events of an account, which are appended. What cannot be written is reported once, and stops nothing."""
+    """The events of an account, which are appended. A failure to write is reported once, and stops nothing."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -198,7 +198,7 @@ class AccountEvents:
                 append_record(file, json.dumps({**event, "at": round(time.time(), 3)}).encode() + b"\n")
         except OSError as error:
             if not self._has_failed:
-                say(f"{self.path} cannot be written ({error.strerror or error}): trading goes on without it")
+                say(f"{self.path} cannot be written ({error.strerror or error}): trading continues without it")
             self._has_failed = True
 
 
@@ -246,7 +246,7 @@ class PaperStatus:
 
 
 def read_status(folder: AccountFolder) -> PaperStatus:
-    """The status of an account. It needs no lock: a process may trade meanwhile."""
+    """The status of an account. It needs no lock: a process may trade in the meantime."""
     lines = folder.lines()
     bars = [line for line in lines if line["kind"] == "bar"]
     if not bars:

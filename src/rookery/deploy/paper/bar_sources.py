@@ -20,7 +20,7 @@ from rookery.data.feeds.feed import SETTLE_SECONDS, Feed, FeedDown
 from rookery.data.feeds.fetch import Download, bars_of, fetch, opened_feed, time_name
 from rookery.errors import DataError, KillSwitch, OptionError
 
-OVERLAP = 3  # known bars that are asked for again, in case one came late
+OVERLAP = 3  # known bars that are requested again, in case one came late
 
 
 class Arrival(NamedTuple):

@@ -1,4 +1,4 @@
-"""`rookery paper`: the champion on bars as they come. Real money is refused before a key is read."""
+"""`rookery paper`: the champion on bars as they come. Real money is rejected before a key is read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PaperOptions:
         account: The folder of the account; None: `paper/` in that of the registry or run.
         handover: "keep" or "close": see `Account`.
         shadow: Whether the challenger trades beside it, in an account of its own.
-        resume_after_kill: Whether to go on after the kill-switch.
+        resume_after_kill: Whether to continue after the kill-switch.
         history: Bars that are fetched before the first one.
         bars: Stop after so many bars; None: never.
     """
@@ -168,7 +168,7 @@ class Trader:
         if not self._options.resume_after_kill:
             raise KillSwitch(
                 f"the kill-switch has stopped this account at {time_name(self.account.state.time)} ({killed['why']}): "
-                "look at it, then go on with --resume-after-kill",
+                "look at it, then continue with --resume-after-kill",
                 killed["reason"],
             )
         if killed["reason"] == "account-lost":
@@ -265,7 +265,7 @@ class Trader:
         for number, why in account.succession.refused.items():
             if number not in self._seen_refusals:
                 self._seen_refusals.add(number)
-                text = f"version {number} cannot take over the account, and version {account.version} goes on: {why}"
+                text = f"version {number} cannot take over the account, and version {account.version} continues: {why}"
                 say(text)
                 self._tell("handover", text, {"version": number, "account": str(self._folder.path)})
 

@@ -1,5 +1,5 @@
 """Who trades in an account: the agents of a registry's alias, or of one run; who takes over, and the state of the
-account meanwhile."""
+account in the meantime."""
 
 from __future__ import annotations
 

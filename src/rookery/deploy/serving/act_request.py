@@ -43,7 +43,7 @@ NPY_HEADER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ActRequest:
-    """What is asked for, as arrays that the agent's network reads."""
+    """What is requested, as arrays that the agent's network reads."""
 
     leaves: list[np.ndarray]
     deterministic: bool = True
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
 
 
 class RequestReader:
-    """Makes requests for one agent. What does not fit its spaces is an OptionError or a SpaceError in one sentence."""
+    """Makes requests for one agent. What does not fit its spaces raises an OptionError or a SpaceError."""
 
     def __init__(self, agent: Agent) -> None:
         self._space, self._leaves = agent.observation_space, agent.policy.leaves
@@ -162,7 +162,7 @@ def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _checked(leaf: Leaf, values: Any) -> np.ndarray:
-    """The values of a leaf as its network reads them; wrong shapes, NaN and values out of bounds are refused."""
+    """The values of a leaf as its network reads them; wrong shapes, NaN and values out of bounds are rejected."""
     array = _numbers(leaf.name, values)
     if array.ndim == 0 or array.shape[1:] != leaf.shape:
         wanted = f"({', '.join(['batch', *map(str, leaf.shape)])})"
@@ -261,7 +261,7 @@ def _npy_array(body: bytes) -> np.ndarray:
     """An array from the bytes of a .npy file."""
     header = NPY_HEADER.match(body)
     if header is None or header.end() != 10 + int.from_bytes(header[1], "little"):
-        raise OptionError("the body is no .npy file of numbers, as `np.save` writes it")
+        raise OptionError("the body is not a .npy file of numbers, as `np.save` writes it")
     shape = tuple(int(size) for size in header[4].replace(b" ", b"").split(b",") if size)
     try:
         dtype = np.dtype(header[2].decode())

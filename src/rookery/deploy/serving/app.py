@@ -76,7 +76,7 @@ async def act(request: Request) -> Response:
         return Response(status_code=400)
     except HTTPException:
         raise
-    except Exception as error:  # noqa: BLE001 - of the agent: the server goes on
+    except Exception as error:  # noqa: BLE001 - of the agent: the server continues
         return _failed(state, error)
     content, about = write_answer(answer, body, headers)
     return Response(content, headers=about)

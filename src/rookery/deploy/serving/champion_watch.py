@@ -17,7 +17,7 @@ from rookery.monitor.alerts import Alerts
 from rookery.training.storage.load_agent import load, load_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name
 
-RETRY_SECONDS = 30.0  # until a version that did not load is tried again
+RETRY_SECONDS = 30.0  # until a version that did not load is retried
 
 
 class ChampionWatch:
@@ -50,7 +50,7 @@ class ChampionWatch:
                 self._fine()
             elif self._failed is None or self._failed[0] != wanted or time.monotonic() > self._failed[1]:
                 self._take(wanted)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the old agent goes on acting
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the old agent keeps acting
             self._failed = None if wanted is None else (wanted, time.monotonic() + RETRY_SECONDS)
             self._complain(
                 "the registry cannot be read" if wanted is None else f"version {wanted} cannot be used", error
@@ -96,7 +96,7 @@ class VersionSource:
     trust: bool = False
 
     def wanted(self) -> int | str:
-        """The version that should be served now. It is asked for every second, so that it must be quick."""
+        """The version that should be served now. It is requested every second, so that it must be quick."""
         if self.registry is None:
             return self.name
         number = self.registry.champion_number()

@@ -40,9 +40,9 @@ class ServedAgent:
             before, now = getattr(other.agent, name), getattr(self.agent, name)
             if before != now:
                 what = name.replace("_", " ")
-                return f"its {what} is {now}, and that of version {other.version} is {before}: start the server anew"
+                return f"its {what} is {now}, and that of version {other.version} is {before}: start the server again"
         if bool(self.agent.policy.memory_size) != bool(other.agent.policy.memory_size):
-            return f"only one of it and version {other.version} is recurrent: start the server anew"
+            return f"only one of it and version {other.version} is recurrent: start the server again"
         return ""
 
     def warm_up(self) -> None:
@@ -146,7 +146,7 @@ class Batcher:
         return len(self._waiting)
 
     def swap(self, agent: ServedAgent) -> None:
-        """Answer by another agent from the next batch on. The memory of recurrent agents' sessions begins anew."""
+        """Answer by another agent from the next batch on. The memory of recurrent agents' sessions starts over."""
         self._agent = agent
 
     async def answer(self, request: ActRequest) -> Answer:

@@ -56,7 +56,7 @@ def interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
 
 
 def import_path() -> list[str]:
-    """Where this process looks for modules. Python itself ignores entries that are no strings, such as a Path."""
+    """Where this process looks for modules. Python itself ignores entries that are not strings, such as a Path."""
     return [entry for entry in sys.path if isinstance(entry, str)]
 
 

@@ -34,7 +34,7 @@ from rookery.engine.workers.linux import END_SECONDS, FdChannel, collect, pair
 START_SECONDS = 60.0  # it first imports everything, on a machine that may be busy
 RESPONSE_SECONDS = 10.0  # later it only forks
 STATUS_SECONDS = 2.0  # for the exit status of a worker, which only an error message needs
-LOOK_SECONDS = 0.5  # how often it is checked meanwhile
+LOOK_SECONDS = 0.5  # how often it is checked in the meantime
 SERVER_SECONDS = 0.5  # CPU time that starting a server takes
 MOST_SERVERS = 3  # one without packages, and two that have some: torch alone is 200 MB
 
@@ -330,7 +330,7 @@ def _let_go() -> None:
 
 def _imports_cleanly(modules: Sequence[str]) -> bool:
     """Whether this process can still be forked with these modules: none of them started a thread, or opened what copies
-    of it would share, such as a device, a socket or a file to read. What they print was printed by the first worker."""
+    of it would share, such as a device, a socket or a file to read. The first worker has printed their output."""
     before = _open_files()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         for module in modules:
@@ -415,7 +415,7 @@ class Serving:
             np.random.seed()  # envs may use it; `random` does so by itself after a fork
             surroundings.take_on(fds[1:])
             linux.main(fds[0], parent)
-        except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on as a second server
+        except BaseException:  # noqa: BLE001 - whatever it is, this process must not continue as a second server
             traceback.print_exc()
         finally:
             os._exit(1)

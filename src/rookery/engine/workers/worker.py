@@ -159,7 +159,7 @@ class Worker:
 
     def _do_packages(self, _: list[int]) -> tuple[list[str], float]:
         """The modules of installed packages that were imported for the first env, in order, and how long that took: if
-        it is long, other workers should have them from the start. The user's own modules are left out."""
+        it is long, other workers should have them from the start. The user's own modules are omitted."""
         seconds = time.process_time() - self._began
         if seconds < SHORT_IMPORTS:
             return [], seconds

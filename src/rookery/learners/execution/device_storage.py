@@ -217,7 +217,7 @@ class DeviceNoise:
         return [self._round]
 
     def resize(self, num_envs: int) -> None:
-        """Another number of envs; all noise is drawn anew."""
+        """Another number of envs; all noise is drawn again."""
         self._envs, self._used = num_envs, STRETCH
         steps = STRETCH if self.kind == "pink" else 0
         self._drawn = torch.zeros(steps, num_envs, self.size, device=self._generator.device)
@@ -245,7 +245,7 @@ class DeviceNoise:
         return {"stretch": self._drawn.cpu().numpy().copy(), "rounds": self._used}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`; noise that was drawn for another kind of envs is drawn anew."""
+        """Continue from `state()`; noise that was drawn for another kind of envs is drawn again."""
         if "stretch" in state:
             self._drawn.copy_(torch.from_numpy(np.array(state["stretch"])))
             self._used = state["rounds"]

@@ -158,7 +158,7 @@ class LosableRanks(Ranks):
             raise RankLost(_first_line(error)) from None
 
     def close(self) -> None:
-        """Leave the group: whoever waits for this process notices at once."""
+        """Leave the group: a process that waits for this one notices at once."""
         group, self._group = self._group, None
         if group is not None:
             with suppress(RuntimeError):
@@ -201,7 +201,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:200]
 
 
-# An error of another rank is raised where this one waits for it, and can be mended. By default torch ends the process.
+# An error of another rank is raised where this one waits for it, and can recover. By default torch ends the process.
 RAISED_ERRORS = {"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
 
 

@@ -32,7 +32,7 @@ class UpdateGroup(NamedTuple):
 class ReplayDevice(ReplayHost):
     """Transitions, priorities and counts lie on the device, and updates are made in groups, of which each is captured
     once. What follows schedules, and all counts, are tensors that the captured work reads. A changed option is a
-    constant in it: then it is captured anew. Without `accelerate`, updates are made one by one."""
+    constant in it: then it is captured again. Without `accelerate`, updates are made one by one."""
 
     def __init__(self, learner: Any, replay: DeviceReplay | None = None) -> None:
         """`replay` is memory to take over."""

@@ -288,7 +288,7 @@ class EarlyStop:
     """Ends the epochs of an update once the policy has moved as far as it may (`target_kl`), and averages their
     metrics, of which the divergence is the first.
 
-    On a GPU no epoch is left out, as the host would have to wait for the divergence: `stop` becomes 1, and the steps of
+    On a GPU no epoch is omitted, as the host would have to wait for the divergence: `stop` becomes 1, and the steps of
     later epochs change nothing.
     """
 

@@ -15,7 +15,8 @@ from rookery.learners.population.tensor_step import MemberSettings, ParameterSta
 
 class PopulationUpdate:
     """Updates PPO learners whose nets and rollouts have the same shapes. The learners stay as they are: each can be
-    saved, evaluated and trained on alone between two updates. They lie on the CPU; a GPU holds copies meanwhile."""
+    saved, evaluated and trained on alone between two updates. They lie on the CPU; a GPU holds copies in the
+    meantime."""
 
     def __init__(self, learners: Sequence[PPO], device: torch.device | str = "cpu") -> None:
         self.learners = list(learners)
@@ -44,7 +45,7 @@ class PopulationUpdate:
     def _epochs(
         self, steps: TensorStep, samples: dict[str, Tensor], settings: MemberSettings
     ) -> list[dict[str, float]]:
-        """Members with fewer epochs, or whose policy has moved as far as it may, rest while others go on."""
+        """Members with fewer epochs, or whose policy has moved as far as it may, rest while others continue."""
         rows = samples["log_probs"].shape[1]
         size = -(-rows // min(self.learners[0].minibatches, rows))
         active = np.ones(len(self.learners), np.bool_)
@@ -66,7 +67,7 @@ class PopulationUpdate:
         return _mean_metrics(of_epochs)
 
     def _samples(self, steps: TensorStep) -> dict[str, Tensor]:
-        """The rollouts of all members and what their critics make of them, [members, rows, ...]."""
+        """The rollouts of all members and the values from their critics, [members, rows, ...]."""
         features = torch.stack([_features(learner) for learner in self.learners])
         values = steps.values(features)
         found = [

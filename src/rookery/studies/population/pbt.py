@@ -137,10 +137,10 @@ class Scheduler:
         for dimension in self.space.dimensions:
             name = dimension.key.partition(".")[2]
             before, copied = getattr(worst.learner.options, name), getattr(best.learner.options, name)
-            draws_anew = random.random() < self.options.resample
+            draws_again = random.random() < self.options.resample
             factor = self.options.perturb if random.random() < 0.5 else 1 / self.options.perturb
-            anew = drawn(dimension, random)
-            found[dimension.key] = [before, anew if draws_anew else perturbed(dimension, copied, factor)]
+            fresh = drawn(dimension, random)
+            found[dimension.key] = [before, fresh if draws_again else perturbed(dimension, copied, factor)]
         return found
 
     def _apply(self, loop: PopulationLoop, decided: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ TELLING = {
     "target_update_interval": "dqn", "policy_delay": "td3", "noise_std": "td3", "noise_type": "td3",
     "ent_coef": "sac", "tau": "sac",
 }  # fmt: skip
-NO_EQUAL = "has no equal here, and is omitted"
+NO_EQUAL = "has no equivalent here, and is omitted"
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def guessed_learner(params: Mapping[str, Any]) -> str | None:
 
 
 def translated(params: Mapping[str, Any], learner: str, steps: int | None = None) -> tuple[dict[str, Any], list[str]]:
-    """The parameters as a configuration, and a note for each that has no equal.
+    """The parameters as a configuration, and a note for each that has no equivalent.
 
     >>> translated({"one_minus_gamma": 0.01, "n_steps_pow": 7, "use_sde": True}, "ppo")[0]
     {'ppo': {'gamma': 0.99, 'rollout_length': 128}}

@@ -23,7 +23,7 @@ def market_figures(study: StudyView) -> dict[str, Any]:
     """What the report of a market study says beside its values; None for a figure that the trials do not give.
 
     Returns:
-        A dict with `trials` (how many were tried, failed ones included), `overfitting_probability`, `loss_probability`
+        A dict with `trials` (how many there were, failed ones included), `overfitting_probability`, `loss_probability`
         and `deflated_sharpe` of the best trial, over the tests of its folds.
     """
     found, trials = study_overfitting(study), trials_tried(study)
@@ -63,7 +63,7 @@ def chance_of_worth(figures: Mapping[str, float], trials: int) -> float:
     """The deflated Sharpe ratio: how likely an account is better than holding, if it is the best of so many trials.
 
     Trials that are worth nothing differ by chance alone, by a variance of 1 / (bars - 1). The spread of a study's
-    values is no measure of that: its settings differ in what they are worth too.
+    values is not a measure of that: its settings differ in what they are worth too.
 
     Args:
         figures: `sharpe_per_bar`, `observations`, `skewness` and `kurtosis` of what it earned beyond holding.

@@ -24,7 +24,7 @@ RUN_NAME = re.compile(r"trial-(?P<trial>\d{5,})-(?P<part>[a-z]+-\d+)")
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run of a trial that goes on."""
+    """A run of a trial that continues."""
 
     trial: int
     part: str  # "seed-0", "fold-3"
@@ -102,7 +102,7 @@ class StudyReport:
 
 
 class Reporter:
-    """Makes reports of a study again and again. What takes long is computed again only if trials have ended."""
+    """Makes reports of a study again and again. Slow parts are computed again only if trials have ended."""
 
     def __init__(self, method: Method = "ped-anova") -> None:
         self._method = method

@@ -93,7 +93,8 @@ def pace(
 def search_options(config: Mapping[str, Any] | None, folder: Path | None) -> dict[str, Any]:
     """The section `search` of the latest search of a study; {} for studies of others.
 
-    The study's attributes have that of the first search. A later one may have more trials, and writes config.toml anew.
+    The study's attributes have that of the first search. A later one may have more trials, and writes config.toml
+    again.
     """
     first, latest = (config or {}).get("search"), None
     with suppress(OSError, ValueError):

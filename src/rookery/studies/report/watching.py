@@ -1,4 +1,4 @@
-"""Shows a study again and again while it goes on. Nothing is written to it."""
+"""Shows a study again and again while it continues. Nothing is written to it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Dimension:
     key: str
     distribution: BaseDistribution
     when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    is_json: bool = False  # choices are stored as JSON text: Optuna holds numbers, texts and truth values only
+    is_json: bool = False  # choices are stored as JSON text: Optuna holds numbers, texts and booleans only
 
     def to_param(self, value: Any) -> Any:
         """A value of the configuration as Optuna stores it."""
@@ -228,7 +228,7 @@ def _name(node: ast.AST) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_name(node.value)}.{node.attr}"
-    raise ValueError(f"{ast.unparse(node)!r} is no key")
+    raise ValueError(f"{ast.unparse(node)!r} is not a key")
 
 
 def _value(node: Any, settings: Mapping[str, Any]) -> Any:

@@ -97,7 +97,7 @@ class SearchSpace:
 
     def first_trials(self, config: RunConfig) -> list[dict[str, Any]]:
         """Parameters to try first: the configuration's own settings, then those of `search.enqueue`. A number outside
-        of its range is moved to the nearest end; own settings that are no choice are not tried."""
+        of its range is moved to the nearest end; the user's own settings that are not a choice are skipped."""
         own = {key: value_at(config, key) for key in self.keys}
         wanted = [self._enqueued(own, own=True)] if config.search.sampler != "grid" else []
         wanted += [self._enqueued({**own, **flat(one)}, own=False) for one in config.search.enqueue]
@@ -181,7 +181,7 @@ def _in_order(dimensions: Sequence[Dimension]) -> tuple[Dimension, ...]:
 
 
 def _nearest(dimension: Dimension, value: Any, own: bool) -> Any:
-    """The parameter for a value; None for an own one that is no choice."""
+    """The parameter for a value; None for an own one that is not a choice."""
     found = dimension.distribution
     if isinstance(found, CategoricalDistribution):
         param = dimension.to_param(value)
@@ -255,7 +255,7 @@ def flat_space(given: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def of_learners(dimensions: Sequence[Dimension], config: RunConfig) -> list[Dimension]:
-    """Options of a learner count when that learner is chosen, if the learner varies; those of another are refused."""
+    """Options of a learner count when that learner is chosen, if the learner varies; those of another are rejected."""
     varies = next((one for one in dimensions if one.key == "learner"), None)
     found = []
     for dimension in dimensions:

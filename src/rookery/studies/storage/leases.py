@@ -150,7 +150,7 @@ class Leases:
         )  # fmt: skip
 
     def progressed(self, connection: Any, trial_id: int, token: str) -> None:
-        """Count attempts anew: the trial gets on."""
+        """Count attempts again: the trial gets on."""
         self._run(
             connection, "UPDATE rookery_leases SET attempts = 1 WHERE trial_id = :trial AND token = :token",
             trial=trial_id, token=token,

@@ -45,7 +45,7 @@ class Patience:
 
     Args:
         place: The database. The file of a SQLite one must be there, and stay the same.
-        seconds: For how long one call is tried again.
+        seconds: For how long one call is retried.
     """
 
     def __init__(self, place: StoragePlace, seconds: float) -> None:
@@ -153,7 +153,7 @@ def _refused(error: BaseException, place: StoragePlace) -> StudyError:
     if "readonly" in reason:
         remedy = ": make the file and its folder writable, or give search.storage another place"
     elif "not a database" in reason or "malformed" in reason:
-        remedy = ": the file is no SQLite database, or is damaged; restore it from a copy"
+        remedy = ": the file is not a SQLite database, or is damaged; restore it from a copy"
     elif "password" in reason:
         remedy = ": give the password in the URL, or in the environment variable PGPASSWORD"
     return StudyError(f"the database {place.shown} cannot be used ({reason}){remedy}")

@@ -141,7 +141,7 @@ class _Connection(sqlite3.Connection):
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Within, SQLite computes. What Python does with the rows meanwhile does not count."""
+        """Within, SQLite computes. What Python does with the rows in the meantime does not count."""
         self._began = time.thread_time(), time.monotonic()
         try:
             yield

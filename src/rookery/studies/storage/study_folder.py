@@ -118,7 +118,7 @@ class StudyFolder:
         """The folder of a new study, or that of the study to be continued.
 
         Args:
-            studies_dir: The folder that holds one folder per study.
+            studies_dir: The folder that contains one folder per study.
             name: The name of the study.
             storage: A database elsewhere; without, it is study.db in the folder.
 

@@ -26,7 +26,7 @@ from rookery.studies.storage.storage_place import StoragePlace
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.trial_view import FORMAT, STUDY_CONFIG, STUDY_FORMAT, STUDY_ID
 
-OPENING_SECONDS = 60.0  # a wrong host or port is told sooner than a server that worked is given up
+OPENING_SECONDS = 60.0  # a wrong host or port is reported sooner than a server that worked is given up
 ADVISORY_LOCK = 7667673  # a number that no other program locks in PostgreSQL
 FREE = {
     "name", "runs_dir", "workers", "backend", "start_method", "device", "groups", "step_timeout", "on_failure",
@@ -65,7 +65,7 @@ def open_study_storage(
 
 @contextmanager
 def one_at_a_time(patience: Patience) -> Iterator[None]:
-    """Other processes that would make or change the study wait meanwhile."""
+    """Other processes that would make or change the study wait in the meantime."""
     if patience.place.file is not None:
         with _file_lock(patience.place.file, patience.seconds):
             yield
@@ -116,7 +116,7 @@ def _make_file(folder: StudyFolder, file: Path) -> None:
     if folder.exists and not file.exists():
         raise StudyError(
             f"the database {printable(file)} of the study {folder.name} is gone: put a copy of it back, or remove "
-            f"{printable(folder.path)} to begin anew"
+            f"{printable(folder.path)} to start over"
         )
     try:
         os.close(open_plain(Path(os.path.realpath(file)), os.O_RDWR | os.O_CREAT))

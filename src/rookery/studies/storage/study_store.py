@@ -26,7 +26,7 @@ from rookery.studies.storage.study_opening import one_at_a_time, open_study_stor
 from rookery.studies.storage.trial_view import PARTS, REASON, SETTINGS, verified_key
 
 LEASE_SECONDS = 60.0  # a worker that is not heard of for so long loses its trial
-PATIENCE_SECONDS = 300.0  # for which a database that does not answer is tried again
+PATIENCE_SECONDS = 300.0  # for which a database that does not answer is retried
 MOST_ATTEMPTS = 20  # workers that may die in a trial before it counts as failed, unless it gets on
 
 
@@ -61,12 +61,12 @@ class StudyStore:
         Args:
             folder: The study's folder, from `StudyFolder.create`.
             storage: A database elsewhere, with its password; without, the one that the folder names.
-            config: What the trials vary; a study that was made with another one is refused. None takes the study's.
+            config: What the trials vary; a study that was made with another one is rejected. None takes the study's.
             sampler: How settings are chosen; none is needed to look at a study.
             directions: "maximize" or "minimize" for each objective.
             pruner: What stops trials early; without, nothing does.
             lease_seconds: A worker that is not heard of for so long loses its trial.
-            patience: Seconds for which a database that does not answer is tried again.
+            patience: Seconds for which a database that does not answer is retried.
 
         Raises:
             StudyError: The study cannot be continued; the message says what differs.
@@ -95,7 +95,7 @@ class StudyStore:
     # --- trials -------------------------------------------------------------------------------------------------
 
     def enqueue(self, params: Iterable[Mapping[str, Any]]) -> None:
-        """Queue parameters to be tried first. Those that the study has tried or queued already are left out."""
+        """Queue parameters to be tried first. Those that the study has tried or queued already are omitted."""
         with one_at_a_time(self.storage.patience):
             for each in params:
                 self.study.enqueue_trial(dict(each), skip_if_exists=True)
@@ -213,8 +213,8 @@ class StudyStore:
 class Claim:
     """A trial under a lease, from `StudyStore.claim`.
 
-    All that is written is refused with `LeaseLost` once another worker has the trial; that holds for `trial` too, which
-    is Optuna's. While the database does not answer, writing waits, and ends with `StorageLost`.
+    All that is written is rejected with `LeaseLost` once another worker has the trial; that holds for `trial` too,
+    which is Optuna's. While the database does not answer, writing waits, and ends with `StorageLost`.
     """
 
     def __init__(self, study: optuna.Study, storage: PatientStorage, leases: Leases, trial_id: int, token: str) -> None:
@@ -254,7 +254,7 @@ class Claim:
         return any(lease.trial_id == self._trial_id and lease.attempts > 1 for lease in leases)
 
     def release(self) -> None:
-        """Give the trial back unfinished: the next worker that asks goes on from its checkpoints."""
+        """Give the trial back unfinished: the next worker that asks continues from its checkpoints."""
         self._storage.transaction(lambda connection: self._leases.release(connection, self._trial_id, self._token))
         self._forget()
 

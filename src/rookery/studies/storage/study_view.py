@@ -86,7 +86,7 @@ class StudyReader:
         return cls(StudyPlace.find(study, studies_dir, storage))
 
     def close(self) -> None:
-        """Forget what was read, so that the next `read` begins anew."""
+        """Forget what was read, so that the next `read` starts over."""
         self._table: TrialTable | None = None
         self._epoch, self._views = "", list[TrialView]()  # by the places of trials in the table
 
@@ -140,7 +140,7 @@ class StudyReader:
 
 
 def open_study(study: str | Path, studies_dir: str | Path = "studies", storage: str | None = None) -> StudyView:
-    """Read a study. Nothing is written, and a search that goes on is not disturbed.
+    """Read a study. Nothing is written, and a search that continues is not disturbed.
 
     Args:
         study: The name of a study in `studies_dir`, its folder, a SQLite file or Optuna journal, the URL of a database,

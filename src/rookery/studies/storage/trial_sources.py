@@ -47,7 +47,7 @@ class StudyHead:
 
 
 class TrialSource(Protocol):
-    """A study in a storage. Trials are asked for by their ids, which grow; `last` is the largest id known so far.
+    """A study in a storage. Trials are requested by their ids, which grow; `last` is the largest id known so far.
 
     Every method is short, so that no lock of the storage is held while a search wants to write.
     """

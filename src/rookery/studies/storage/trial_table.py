@@ -1,4 +1,4 @@
-"""All trials of a study as columns, of which only what is new is read: for the command, the report and the dashboard.
+"""All trials of a study as columns, of which only new ones are read: for the command, the report and the dashboard.
 
 A trial that has ended does not change any more. So each look reads the trials that came since the last one, and those
 that were open then. Every trial has the number of the look that changed it, by which a page asks for what it lacks.
@@ -257,7 +257,7 @@ class TrialTable:
 
 
 def _unnamed(rows: Floats) -> np.ndarray[Any, Any]:
-    """Which trials have more parameters than were asked for."""
+    """Which trials have more parameters than were requested."""
     found: np.ndarray[Any, Any] = rows[:, 1] > np.isfinite(rows[:, 2:]).sum(axis=1)
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-FORMAT = 1  # of what rookery keeps in a study; a study of a higher one is refused
+FORMAT = 1  # of what rookery keeps in a study; a study of a higher one is rejected
 
 # of a trial
 SETTINGS = "rookery:settings"  # {key of the configuration: value}
@@ -25,7 +25,7 @@ FAIL_REASON, FIXED_PARAMS = "fail_reason", "fixed_params"  # Optuna's own
 
 # of a study
 STUDY_FORMAT = "rookery:format"
-STUDY_ID = "rookery:id"  # also in study.json: a folder and a database that do not belong together are refused
+STUDY_ID = "rookery:id"  # also in study.json: a folder and a database that do not belong together are rejected
 STUDY_CONFIG = "rookery:config"  # the configuration that is varied, as JSON
 _VERIFIED = "rookery:verified:"
 
@@ -80,7 +80,7 @@ class Distribution:
         if kind == "Categorical":
             return cls(text, choices=list(given["choices"]))
         if kind not in NUMBERS:
-            raise ValueError(f"{kind[:60]!r} is no distribution of Optuna's")
+            raise ValueError(f"{kind[:60]!r} is not a distribution of Optuna's")
         log = bool(given.get("log")) or "Log" in kind
         return cls(text, given["low"], given["high"], log, whole=kind.startswith("Int"))
 

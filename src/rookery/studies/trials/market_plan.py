@@ -86,7 +86,7 @@ class CrossValidationPlan:
         return market_folds(part.config, self.search)[int(number)].test.tolist()
 
     def total(self, values: Values) -> float:
-        """The mean over folds less a tenth of the standard deviation: one fold that went well is no result."""
+        """The mean over folds less a tenth of the standard deviation: one fold that went well is not a result."""
         found = list(values.values())
         return float(np.mean(found) - SPREAD_WEIGHT * np.std(found))
 
@@ -133,7 +133,7 @@ def groups_by_fold(groups: int) -> list[tuple[int, ...]]:
 def market_folds(config: RunConfig, search: SearchOptions) -> list[Split]:
     """The folds of a trial, as positions among the times of the bars: for each, where it trains and where it tests.
 
-    The last segment and the embargo before it are left out. After each test no bar is trained on for `search.embargo`
+    The last segment and the embargo before it are omitted. After each test no bar is trained on for `search.embargo`
     bars, or for the lookback if that is longer: an observation would show bars of the test.
     """
     view = market_of(config)
@@ -159,7 +159,7 @@ def market_of(config: RunConfig) -> MarketView:
     world = world_to_test(config, {"split": "all"}).kernel_world
     if world is None:
         raise OptionError(
-            f"{config.world} is no market world: search.metric = sharpe_difference is for crypto and forex"
+            f"{config.world} is not a market world: search.metric = sharpe_difference is for crypto and forex"
         )
     return MarketView(world)
 

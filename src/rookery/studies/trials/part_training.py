@@ -35,7 +35,7 @@ Watcher = Callable[[TrialPart], Callback | None]
 
 @dataclass(frozen=True)
 class PartOutcome:
-    """What became of a part. An interrupted one has a checkpoint, and goes on from there."""
+    """What became of a part. An interrupted one has a checkpoint, and continues from there."""
 
     state: str  # FINISHED, INTERRUPTED or FAILED
     run: RunDir
@@ -140,7 +140,7 @@ def _trained(config: RunConfig, folder: RunDir, watcher: Callback | None) -> Res
 
 
 def has_begun(config: RunConfig, folder: RunDir) -> bool:
-    """Whether the run in this folder is one to resume. What was killed before it began is removed, and the run of
+    """Whether the run in this folder is one to resume. A run that was killed before it began is removed, and the run of
     another study, whose files were lost, is set aside."""
     if not folder.path.exists():
         return False

@@ -96,7 +96,7 @@ class StopSignals:
         return bool(self.reason)
 
     def ask(self, reason: str = ASKED) -> None:
-        """Stop, from any thread: what was asked first counts, except that a general stop counts more."""
+        """Stop, from any thread: the first request counts, except that a general stop counts more."""
         if not self.reason or reason == ASKED:
             self.reason = reason
         os.kill(os.getpid(), signal.SIGTERM)
@@ -106,7 +106,7 @@ class StopSignals:
         self.reason = self.reason or ASKED
 
     def clear(self, reason: str) -> None:
-        """Go on, if this was the reason."""
+        """Continue, if this was the reason."""
         if self.reason == reason:
             self.reason = ""
 

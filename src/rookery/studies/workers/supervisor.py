@@ -66,7 +66,7 @@ class Supervision:
         """End, at once, what would not end with this process."""
 
     def stop(self, reason: str) -> None:
-        """Ask all to save and end. What they have begun is continued by the next search."""
+        """Ask all to save and end. The next search continues what they have begun."""
         raise NotImplementedError
 
     def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None:

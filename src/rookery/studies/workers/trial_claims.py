@@ -1,5 +1,5 @@
 """Takes trials from a study and records what becomes of them, wherever they are trained: which parts of a trial are
-left, and what they make of it."""
+left, and what follows from their values."""
 
 from __future__ import annotations
 

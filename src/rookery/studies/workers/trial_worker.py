@@ -40,7 +40,7 @@ Done = Callable[[TrialPart, PartOutcome], None]
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is told when it starts, as a JSON file."""
+    """What a worker receives when it starts, as a JSON file."""
 
     study: str  # the study's folder
     config: dict[str, Any]  # of the study, with this search's section `search`
@@ -145,7 +145,7 @@ class TrialWorker(TrialClaims):
                     done(part, outcomes[part.run_name])
 
     def _after_a_stop(self, trials: Sequence[OpenTrial]) -> None:
-        """Trials that took too long have failed; others are given back, to go on from their checkpoints."""
+        """Trials that took too long have failed; others are given back, to continue from their checkpoints."""
         for trial in trials:
             if self.stop.reason == TIME:
                 self.record(trial, lambda trial=trial: trial.fail(too_long(self.search)))  # type: ignore[misc]

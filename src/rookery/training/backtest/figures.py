@@ -189,7 +189,7 @@ def notes(account: JoinedAccount, market: MarketFacts, records: Sequence[WindowR
         found.append(f"The account was lost on {date_text(account.times[lost[0]])}.")
     elif any(record.ruined for record in records):
         ends = [record.times[-1] for record in records if record.ruined]
-        found.append(f"An account could not go on, first on {date_text(min(ends))}: its window ends there.")
+        found.append(f"An account could not continue, first on {date_text(min(ends))}: its window ends there.")
     days = float(account.times[-1] - account.times[0]) / DAY
     if days < SHORT and len(account) >= FEW_BARS:
         found.append(f"The bars cover {days:.3g} days: ratios a year say what a year like these days would be.")

@@ -297,7 +297,7 @@ def read_account(path: Path) -> np.ndarray:
             return rows
     except Exception:  # noqa: BLE001, S110 - whatever a damaged header makes of NumPy
         pass
-    raise FileError(f"{printable(path)} is damaged: it holds no account; `rookery backtest` writes it anew")
+    raise FileError(f"{printable(path)} is damaged: it holds no account; `rookery backtest` writes it again")
 
 
 def _is_account(rows: Any) -> bool:

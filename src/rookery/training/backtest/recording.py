@@ -39,7 +39,7 @@ def record_windows(
     kernel = kernel_of(world.factory, build=True) if world.kernel else None
     if kernel is None:
         raise OptionError(
-            f"{world.name} is no market world that can be backtested: it should be crypto, forex or a kernel world "
+            f"{world.name} is not a market world that can be backtested: it should be crypto, forex or a kernel world "
             "like them, without wrappers"
         )
     view = MarketView(kernel.world)
@@ -173,7 +173,7 @@ class MarketView:
     def __init__(self, world: Any) -> None:
         for name in ("market", "windows", "costs"):
             if not hasattr(world, name):
-                raise OptionError(f"{world.name} is no market world: a backtest needs its `{name}`")
+                raise OptionError(f"{world.name} is not a market world: a backtest needs its `{name}`")
         self.world, self.market = world, world.market
         self.windows = np.asarray(world.windows)
         self.bars = np.asarray(self.market.bars)

@@ -26,7 +26,7 @@ class WindowRecord:
         costs: Amounts paid in each step, by kind.
         entry_cost: What buying costs, as a part of the bought value, n values: for the comparison with holding.
         carry: What a long position pays at each bar, as a part of its value, (T, n): swap and funding, for the same.
-        ruined: Whether the episode ended because the account could not go on.
+        ruined: Whether the episode ended because the account could not continue.
         fold: The number of the walk-forward fold that it belongs to.
     """
 

@@ -32,7 +32,7 @@ class Opponents:
         self._learner, self._runs_dir = learner, runs_dir
         self._numbers: dict[str, int] = {}  # by key: a name, and whether its actions are deterministic
         self._players: dict[int, Player] = {}
-        self._weights: dict[str, Tree] = {}  # of copies, which no file holds
+        self._weights: dict[str, Tree] = {}  # of copies, which no file contains
         self._next = 0
         self._copied_at = {"self": -1, "latest": -1}  # steps
         self._copied_after = {"self": -1, "latest": -1}  # updates
@@ -60,7 +60,7 @@ class Opponents:
         self._players[number].begin(np.array([env]), [seed])
 
     def resume_game(self, number: int, env: int, seed: int) -> None:
-        """Continue a game after a resume; an opponent whose memory was not saved begins anew."""
+        """Continue a game after a resume; an opponent whose memory was not saved starts over."""
         if not isinstance(self._players[number], SAVED):
             self.begin_game(number, env, seed)
 

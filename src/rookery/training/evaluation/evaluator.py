@@ -72,7 +72,7 @@ class Evaluator:
     """Keeps its envs between evaluations; each begins from the same seeds."""
 
     shared = False  # whether it plays in the envs that train, which begin new episodes afterwards
-    apart = False  # whether it evaluates elsewhere, while the run goes on
+    apart = False  # whether it evaluates elsewhere, while the run continues
 
     def __init__(
         self,

@@ -113,10 +113,11 @@ class Match:
     def _read_views(self, observations: np.ndarray, infos: dict[str, Any], envs: np.ndarray | None) -> None:
         """Keep the players' observations, of all envs or of those that were reset."""
         if VIEW not in infos:
-            if "restarted" in infos:  # the observation is of no use: the game will begin anew
+            if "restarted" in infos:  # the observation is of no use: the game will start over
                 return
             raise WorldError(
-                f"{self.envs.source.name} is no game for two: its infos hold no {VIEW!r}, the second player's view"
+                f"{self.envs.source.name} is not a two-player game: its infos hold no {VIEW!r}, the second player's "
+                f"view"
             )
         other, info_mask = views_in(infos[VIEW], self._seat.observation_space), infos[f"_{VIEW}"]
         if envs is None and b"\0" not in info_mask.tobytes():

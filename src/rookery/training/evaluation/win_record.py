@@ -136,14 +136,14 @@ def outcomes_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[str, A
     return found
 
 
-MOST_NUMBERS, LONGEST_NAME = 24, 64  # of a run; the rest is left out or cut
+MOST_NUMBERS, LONGEST_NAME = 24, 64  # of a run; the rest is omitted or cut
 PREFIX = "info/"  # of these metrics
 RESTARTED = "restarted"  # the engine's own info of episodes that a failure cut short, 1 wherever it is: runs count them
 
 
 def final_numbers(final: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The finite numbers of episodes that ended in one step, by name, from a step's `final_info`. Infos that
-    `outcomes_of` turns into metrics, and those of the engine itself, are left out.
+    `outcomes_of` turns into metrics, and those of the engine itself, are omitted.
 
     >>> final = {"equity": np.array([5.0, 0.0, np.nan]), "_equity": np.array([True, False, True])}
     >>> final_numbers(final, {})

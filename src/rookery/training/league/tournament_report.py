@@ -155,7 +155,7 @@ class LoggedPlayer:
         run: The name of the run that the agent is from.
         step: The steps that the agent was trained for.
         source: "league/step-N" or "checkpoints/step-N" in the run's folder, "script:NAME", "shipped:NAME" or "random";
-            None if it cannot be told, as of a Python file.
+            None if it is unknown, as for a Python file.
         sha256: The hash of the file with the agent's weights.
     """
 

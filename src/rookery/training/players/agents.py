@@ -32,7 +32,7 @@ BLOCK = 256  # steps for which noise is sampled at once: about as long as a game
 
 @dataclass(frozen=True)
 class Script:
-    """A scripted player. It is no `Player`: the world plays it itself; "none" does nothing."""
+    """A scripted player. It is not a `Player`: the world plays it itself; "none" does nothing."""
 
     name: str
 

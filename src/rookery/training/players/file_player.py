@@ -36,7 +36,7 @@ class FilePlayer:
         self._instances: dict[int, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Elsewhere it is made from its file anew, without the games that it plays."""
+        """Elsewhere it is made from its file again, without the games that it plays."""
         path, _, attribute = self._spec.rpartition(":")
         return FilePlayer, (f"{Path(path).absolute()}:{attribute}", self._seat)
 

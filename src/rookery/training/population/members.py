@@ -116,7 +116,7 @@ def _opened(plan: MemberPlan, stop: StopRequest) -> AbstractContextManager[OpenR
 
 
 def _one_thread(config: RunConfig) -> dict[str, Any]:
-    """Compiled envs of a member are stepped on one thread: others step those of other members meanwhile."""
+    """Compiled envs of a member are stepped on one thread: others step those of other members in the meantime."""
     return {"workers": 1} if resolve_run(config).config.backend in COMPILED else {}
 
 

@@ -36,7 +36,7 @@ USUAL_ROLLOUT, SHORTEST_ROLLOUT = 64, 16  # steps of each env: the shortest only
 
 
 def choose_engine(config: RunConfig, world: World, measured: Probe | None = None) -> Choice:
-    """What the engine will be; nothing stays running. What was `measured` is not measured again."""
+    """What the engine will be; nothing stays running. Values in `measured` are not measured again."""
     if config.backend == "tensor":
         raise OptionError(
             f"`backend` = 'tensor' is for vector envs that return tensors, as objects; omit it for {world.name}"

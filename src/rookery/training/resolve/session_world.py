@@ -1,7 +1,7 @@
 """Worlds that are objects of a Python session: an env, a vector env, a lambda, a class in a notebook.
 
-A run records a world by a name that another process can find. What has no such name is recorded as "object:NAME": such
-a run can be trained, loaded, and resumed in Python with the object, but not from the shell.
+A run records a world by a name that another process can find. A world without such a name is recorded as "object:NAME":
+such a run can be trained, loaded, and resumed in Python with the object, but not from the shell.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rookery.training.resolve.world_choice import find, name_of_object
 from rookery.user_code import OBJECT
 from rookery.worlds import registry
 
-# What says how an env was made and shown, and is no option of the world.
+# What says how an env was made and shown, and is not an option of the world.
 OF_THE_CALL = ("num_envs", "render_mode", "vector_kwargs", "vectorization_mode", "wrappers")
 
 

@@ -103,7 +103,7 @@ def tensor_run(config: RunConfig, source: TensorWorld) -> tuple[RunConfig, World
 
 
 def _device_of(envs: Any) -> str:
-    """Where its observations are; refuses what is no vector env of tensors."""
+    """Where its observations are; refuses what is not a vector env of tensors."""
     from rookery.engine.tensor_vector_env import (
         check_interface,
         first_tensor,  # imports torch
@@ -114,7 +114,8 @@ def _device_of(envs: Any) -> str:
     tensor = first_tensor(envs.reset()[0])
     if tensor is None:
         raise WorldError(
-            f"{type(inner).__name__} returns observations that are no tensors, and does not say how its envs are made: "
+            f"{type(inner).__name__} returns observations that are not tensors, and does not say how its envs are "
+            f"made: "
             "give the class of one env, or a function that makes one"
         )
     return str(tensor.device)

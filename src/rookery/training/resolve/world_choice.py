@@ -70,7 +70,7 @@ class World:
 
     @cached_property
     def spaces(self) -> tuple[gs.Space, gs.Space]:
-        """The spaces of observations and actions of one env. For a world that is no kernel world, a worker process
+        """The spaces of observations and actions of one env. For a world that is not a kernel world, a worker process
         builds an env: where an engine is there already, use its spaces."""
         if self.kernel_world is not None:
             return self.kernel_world.observation_space, self.kernel_world.action_space
@@ -136,7 +136,9 @@ def _successor(world: str) -> str | None:
 def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
     for key in NOT_OPTIONS:
         if key in options:
-            raise OptionError(f"{world!r}: `{key}` is no option of a world, but says how it is made; omit it")
+            raise OptionError(
+                f"{world!r}: `{key}` configures how the env is created and cannot be a world option; omit it"
+            )
 
 
 def recorded_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,7 +270,8 @@ def _form_for_two_agents(world: World, training: bool) -> World:
 def not_for_two_players(world: World) -> WorldError:
     """The error for a world that should be in its two-player form."""
     return WorldError(
-        f"{world.name} is no game for two: it should be a kernel world with num_agents = 2, or the action of one env "
+        f"{world.name} is not a two-player game: it should be a kernel world with num_agents = 2, or the action of "
+        f"one env "
         f"should hold both players' actions in order, and the info obs_agent_two the second player's view; of those "
         f"that come with rookery it is {' or '.join(_games())}"
     )

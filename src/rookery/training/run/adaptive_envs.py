@@ -2,7 +2,7 @@
 
 With `num_envs = "adaptive"`, the number of envs follows the measured throughput. It doubles while that is faster, and
 returns to the best number when it is not; after a while it tries again. Each change is recorded with its step, and a
-resumed run makes the same changes at the same steps before it measures anew.
+resumed run makes the same changes at the same steps before it measures again.
 """
 
 from __future__ import annotations

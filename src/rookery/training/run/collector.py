@@ -1,6 +1,6 @@
 """Stepping envs for a learner: all at once, or in two groups, of which one steps while the policy acts for the other.
 
-What overlaps is scheduled by counts alone, so that the same seed gives the same numbers whatever the timing.
+The overlap is scheduled by counts alone, so that the same seed gives the same numbers whatever the timing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thre
 class Collector:
     """Sends a learner's actions to the envs, and records what they return."""
 
-    is_asynchronous = False  # whether the envs step while the host goes on: then it looks at them only now and then
+    is_asynchronous = False  # whether the envs step while the host continues: then it looks at them only now and then
     uncounted_episodes = 0  # that ended but were not listed, since it was last set to 0
     restarts_elsewhere = 0  # of envs of the run's other processes
 

@@ -202,7 +202,7 @@ def _check_memory(run: ResolvedRun) -> None:
 
 
 def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
-    """With the size of images that the run's envs have; the user is told if they were shrunk without being asked."""
+    """With the size of images that the run's envs have; a notice says if they were shrunk without a request."""
     name = run.config.learner
     tensors = engine.backend in ("cuda", "tensor")  # images on a GPU stay as they are
     full = None if tensors else engine.description.full_size
@@ -219,15 +219,15 @@ def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
 def check_device(device: str) -> None:
     """Refuse a device that this machine does not have."""
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise OptionError(f"device={device!r} was asked for, but torch finds no CUDA GPU here; device='cpu' works")
+        raise OptionError(f"device={device!r} was requested, but torch finds no CUDA GPU here; device='cpu' works")
     number = device.partition(":")[2]
     if number and int(number) >= torch.cuda.device_count():
         raise OptionError(
-            f"device={device!r} was asked for, but torch finds {torch.cuda.device_count()} CUDA GPUs here: they are "
+            f"device={device!r} was requested, but torch finds {torch.cuda.device_count()} CUDA GPUs here: they are "
             "counted from cuda:0"
         )
     if device == "mps" and not torch.backends.mps.is_available():
-        raise OptionError("device='mps' was asked for, but torch finds none here; device='cpu' works")
+        raise OptionError("device='mps' was requested, but torch finds none here; device='cpu' works")
 
 
 def device_of_envs(config: RunConfig) -> str:

@@ -1,8 +1,8 @@
 """Between envs that return arrays and a learner on a GPU.
 
 A step of the envs becomes one copy to the device. Recording, acting and updates are queued there, and the host waits
-once for each step of a group: for its actions. Meanwhile the other group steps, or the updates of an off-policy learner
-are made.
+once for each step of a group: for its actions. In that time the other group steps, or the updates of an off-policy
+learner are made.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class CapturedRounds:
         self._execution.n_step_buffer.store(leaves, self._actions)
 
     def release(self) -> None:
-        """Capture anew what comes."""
+        """Capture again what comes."""
         self.flush()
         for call in self._calls.values():
             call.release()

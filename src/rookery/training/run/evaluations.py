@@ -1,4 +1,4 @@
-"""The evaluations of a run while it trains: made between two rollouts, or elsewhere meanwhile, one at a time."""
+"""The evaluations of a run while it trains: made between two rollouts, or elsewhere in the meantime, one at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rookery.training.run.components import RunComponents
 from rookery.training.run.training_state import TrainingState
 
 COMPILED = ("kernel", "cuda")  # backends
-EVALUATION_SHARE = 0.25  # of the steps since the last evaluation, for episodes beyond the number that was asked for
+EVALUATION_SHARE = 0.25  # of the steps since the last evaluation, for episodes beyond the number that was requested
 
 
 class Evaluations:
@@ -40,7 +40,7 @@ class Evaluations:
         return goal is not None and last is not None and last >= goal
 
     def make(self) -> bool:
-        """Returns whether this evaluation is the best so far; False of one that is made elsewhere meanwhile."""
+        """Returns whether this evaluation is the best so far; False of one that is made elsewhere in the meantime."""
         state, most_steps = self._state, self._most_steps()
         if self._evaluator.apart:
             self._begin_elsewhere(most_steps)
@@ -98,7 +98,7 @@ class Evaluations:
 
     def _most_steps(self) -> float:
         """How many steps an evaluation may make for a narrower interval: few beside those of training since the last
-        one. Compiled worlds make them in no time, and whoever sets a number of episodes wants them."""
+        one. Compiled worlds make them in no time, and a user who sets a number of episodes wants them."""
         if self._state.config.evaluation.max_episodes is not None or self._state.engine.backend in COMPILED:
             return math.inf
         return EVALUATION_SHARE * (self._state.steps - max(0, self._state.evaluated_at))

@@ -1,7 +1,7 @@
 """Rollouts in one compiled loop: a perceptron and a kernel world, step after step, on the learner's threads.
 
 For 8 envs of CartPole a step through Python takes 45 us, of which policy and world need 10. The loop does what
-`Collector` does with `PPO.explore` and `PPO.record`, to the bit, for any number of threads: each thread acts for some
+`Collector` does with `PPO.explore` and `PPO.record`, bit for bit, for any number of threads: each thread acts for some
 envs and steps them. It leaves to Python the last step of a rollout and faults; and, of worlds with infos, every step in
 which an episode ends.
 """

@@ -149,7 +149,7 @@ def load_initial_weights(weights: InitialWeights, learner: Learner) -> None:
 
 
 def load_latest(folder: RunDir, config: RunConfig) -> Any:
-    """The latest valid checkpoint, with later metrics removed; None to begin anew."""
+    """The latest valid checkpoint, with later metrics removed; None to start over."""
     checkpoints = Checkpoints(folder.checkpoints, config.checkpoints.keep)
     if checkpoints.latest() is None:
         say(f"{folder.name} has no checkpoint yet; starting from the beginning")

@@ -90,7 +90,7 @@ class LinkedPart:
         self.is_copied = True
 
     def copy(self) -> None:
-        """Queue the copy of what was packed. Captured work may do it, each time anew."""
+        """Queue the copy of what was packed. Captured work may do it, each time again."""
         self._packed.to_device()
 
     def ensure_copied(self) -> None:

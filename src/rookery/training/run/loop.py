@@ -137,7 +137,8 @@ class Loop:
 
     def _evaluate_last(self) -> bool:
         """Evaluate the last agent; returns whether its checkpoint should be written again, with the result. After a
-        signal, the agent is saved first: whoever cannot wait for its evaluation loses nothing by ending the process."""
+        signal, the agent is saved first: a user who cannot wait for its evaluation loses nothing by ending the
+        process."""
         if self.stop.asked:
             self.save()
             self.evaluations.until_done = True
@@ -145,12 +146,12 @@ class Loop:
         if not self.evaluations.made:
             arrived |= self.evaluations.make() and self.stop.asked
             arrived |= self.evaluations.take(wait=True)
-        if self.stop.asked and not self.evaluations.until_done:  # the signal came meanwhile, and broke it off
+        if self.stop.asked and not self.evaluations.until_done:  # the signal came in the meantime, and broke it off
             arrived |= self._evaluate_last()
         return arrived
 
     def close(self) -> None:
-        """Release what the run holds of the learner's device; the envs are closed by whoever made them."""
+        """Release what the run holds of the learner's device; the envs are closed by the code that made them."""
         self.collector.close()
 
     # --- the parts of the loop ------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ class Loop:
             self.collector.set_progress()
             self.shared.update(self.learner)
             self.collector.update()
-        # Envs on a GPU go on meanwhile: who looks at them waits for them.
+        # Envs on a GPU continue: reading them would synchronise with the GPU.
         look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.want_episodes
         finished = self._take_episodes() if look else NO_EPISODES
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)

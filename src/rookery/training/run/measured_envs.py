@@ -1,7 +1,7 @@
 """`num_envs = "auto"` on a GPU: some rollouts and updates with more and more envs, until more are not faster, would not
 fit into the memory, or would leave the run too few updates.
 
-What was measured is remembered for a world, its learner's options and the GPU: the same command makes the same run.
+The result is remembered for a world, its learner's options and the GPU: the same command makes the same run.
 """
 
 from __future__ import annotations

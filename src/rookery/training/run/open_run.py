@@ -76,7 +76,7 @@ class OpenRun:
 class Opening:
     """What a run is opened with: what was given for it and, as soon as it is there, what its passes look at."""
 
-    config: RunConfig  # as it was asked for
+    config: RunConfig  # as it was requested
     stop: StopRequest
     callbacks: list[Callback] | None  # None: those of the config
     make: MakeLearner
@@ -128,7 +128,8 @@ def open_new_run(
     world_object: Any = None,
     make: MakeLearner = make_learner,
 ) -> Iterator[OpenRun]:
-    """A new run, in a folder of its own that is locked meanwhile. Without `callbacks` it has those of the config."""
+    """A new run, in a folder of its own that is locked in the meantime. Without `callbacks` it has those of the
+    config."""
     _refuse_objects(config)
     opening = Opening(config, stop, callbacks, make)
     if config.init_from:

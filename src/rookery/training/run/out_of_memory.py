@@ -95,7 +95,7 @@ def _sentence(error: BaseException, run: ResolvedRun, settings: list[Setting]) -
 
 def settings_to_lower(run: ResolvedRun, updating: bool, fraction: float) -> list[Setting]:
     """Two keys with their present values and values that would fit; the first is what a run lowers itself. Those that
-    cannot be lowered are left out."""
+    cannot be lowered are omitted."""
     config, name = run.config, run.config.learner
     options = config.learner_options
     if specs()[name].on_policy:
@@ -152,7 +152,7 @@ def with_less(config: RunConfig, lower: Lower) -> RunConfig:
 
 
 def fit_saved(saved: Any, lower: Lower, num_rows: int) -> Any:
-    """A checkpoint's tree for a run with lower values: the learner continues, the rollout begins anew, and so do the
+    """A checkpoint's tree for a run with lower values: the learner continues, the rollout starts over, and so do the
     episodes if there are fewer envs."""
     learner, envs = {**saved["learner"]}, saved["envs"]
     if learner.get("rollout"):
@@ -200,7 +200,7 @@ def _figures(error: BaseException, device: str) -> str:
 # As torch, NumPy and Python say it.
 TOO_LARGE = re.compile("overflow|allocate|array is too big|int too large|maximum allowed (dim|size)", re.IGNORECASE)
 SAVED_COPIES = 3  # all but the gradient
-LARGE_CHECKPOINT = 256 << 20  # bytes from which on the user is told
+LARGE_CHECKPOINT = 256 << 20  # bytes from which on the user gets a notice
 
 
 @dataclass(frozen=True)

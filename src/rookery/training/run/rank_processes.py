@@ -92,7 +92,7 @@ class RankProcesses:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Meanwhile, a thread ends the wait of this process for one that has died. gloo does so by itself."""
+        """In the meantime, a thread ends the wait of this process for one that has died. gloo does so by itself."""
         over = threading.Event()
 
         def watch() -> None:

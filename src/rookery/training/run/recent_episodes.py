@@ -154,7 +154,7 @@ def _rows(count: int, columns: dict[str, tuple[np.ndarray, np.ndarray]]) -> list
 
 
 def _matched(envs: list[int], rows: list[dict[str, Any]], wanted: list[int]) -> list[dict[str, Any]]:
-    """Rows of the wanted envs, each env's latest for its latest episode: an engine that has not been asked for long has
+    """Rows of the wanted envs, each env's latest for its latest episode: an engine that was not read for long has
     dropped the oldest records."""
     of_env: dict[int, list[dict[str, Any]]] = {}
     for env, row in zip(envs, rows, strict=True):

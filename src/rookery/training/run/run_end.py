@@ -47,7 +47,7 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
 
 def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
     """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants. The
-    plot comes after it: whoever waits for the result need not wait for Matplotlib."""
+    plot comes after it: a caller who waits for the result does not wait for Matplotlib."""
     agent = _best_agent(folder, loop)
     made = _report_and_video(run, folder, loop, reason, agent)
     plot = {"plot": str(learning_plot(folder.path))} if run.config.monitor.plot and find_spec("matplotlib") else {}

@@ -117,8 +117,8 @@ def _run_with_enough_memory(
     open_run: Callable[[Lower], AbstractContextManager[OpenRun]],
     again: Callable[..., AbstractContextManager[OpenRun]],
 ) -> Result:
-    """Train a run to its end. Where memory runs out and the config says so, it is opened with lower values: anew, or
-    from its folder (`again`) once it has begun."""
+    """Train a run to its end. Where memory runs out and the config says so, it is opened with lower values: as a new
+    run, or from its folder (`again`) once it has begun."""
     lower: Lower = {}
     folder: RunDir | None = None
     while True:
@@ -148,7 +148,7 @@ def resume(
     """Continue a run from its latest checkpoint, by its name, its path or as "latest"; to `steps` in all, if given.
 
     Other keys that the checkpoint does not depend on can be changed too, such as `evaluation={"every": 10_000}`; they
-    are written into the run's configuration. All others are refused with a ConfigError.
+    are written into the run's configuration. All others are rejected with a ConfigError.
 
     A run that would run code, or write outside of its folder, and was not started here by this user is only continued
     after a question on the terminal, or with `trust`.
@@ -242,8 +242,7 @@ def _goal(key: str, configs: Iterable[Mapping[str, Any]]) -> float:
 
 
 def _saved_counts(folder: RunDir) -> dict[str, Any] | None:
-    """What the latest checkpoint has counted; None if there is none that is as it should be: whoever opens the run
-    says what is wrong."""
+    """What the latest checkpoint has counted; None if there is no valid one: opening the run reports what is wrong."""
     try:
         with silent():
             loop = Checkpoints(folder.checkpoints).load_latest(("loop",))[1]["loop"]
@@ -265,7 +264,7 @@ def _summary(folder: RunDir) -> dict[str, Any]:
 
 
 def _why_over(goals: Goals, saved: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-    """Why the run is over, and how it can go on; "" if it is not over."""
+    """Why the run is over, and how it can continue; "" if it is not over."""
     steps, episodes, last = saved["steps"], saved["episodes"], saved["last_evaluation"]
     made, further = [], []
     if steps >= goals.steps:

@@ -81,7 +81,7 @@ def _algorithm(archive: SB3Archive) -> str:
     if archive.facts.get("use_sde"):
         raise FileError(f"{archive.name} was trained with use_sde=True: agents here have no state-dependent noise")
     if len(found) != 1:
-        raise FileError(f"{archive.name} is no PPO, SAC, DQN or TD3 model: its weights have other names")
+        raise FileError(f"{archive.name} is not a PPO, SAC, DQN or TD3 model: its weights have other names")
     return found[0]
 
 
@@ -147,7 +147,9 @@ def _columns(archive: SB3Archive, leaves: Sequence[Leaf]) -> tuple[np.ndarray, f
     factor = 1.0
     for leaf in leaves:
         if leaf.kind == "image" and (not leaf.byte or leaf.levels):
-            raise FileError(f"{archive.name}: boards and images of numbers that are no bytes are read differently here")
+            raise FileError(
+                f"{archive.name}: boards and images of numbers that are not bytes are read differently here"
+            )
         if leaf.kind == "image" and len(leaf.shape) == 2:
             factor = 255.0  # no image for SB3, which takes the bytes as they are
     return np.concatenate([ranges[k] for k in ordered]), factor
@@ -191,7 +193,7 @@ READERS = {"ppo": _ppo, "sac": _sac, "dqn": _dqn, "td3": _td3}
 
 
 def _put_actor(networks: ReadNetworks, layers: Layers, columns: tuple[np.ndarray, float]) -> None:
-    """The actor of a learner whose critics are no part of its policy."""
+    """The actor of a learner whose critics are not part of its policy."""
     networks.options["hidden"] = _widths(layers)
     networks.notes.append(NOTE)
     _put(networks, "net.layers.", layers, columns)
@@ -251,7 +253,7 @@ def read_sb3_archive(path: Path) -> SB3Archive:
     """Read the zip file that `model.save(path)` of Stable-Baselines3 wrote.
 
     Raises:
-        FileError: It is no such file, or one that no honest program wrote.
+        FileError: It is not such a file, or one that no honest program wrote.
     """
     name = printable(path)
     if not path.is_file():
@@ -266,7 +268,7 @@ def read_sb3_archive(path: Path) -> SB3Archive:
     except FileError:
         raise
     except UNREADABLE as error:
-        raise FileError(f"{name} is no zip file that can be read: {printable(str(error))[:200]}") from None
+        raise FileError(f"{name} is not a readable zip file: {printable(str(error))[:200]}") from None
     return SB3Archive(name, facts, weights)
 
 
@@ -290,7 +292,7 @@ def _member(archive: zipfile.ZipFile, member: str, most: int, name: str) -> byte
     try:
         info = archive.getinfo(member)
     except KeyError:
-        raise FileError(f"{name} is no model of Stable-Baselines3: there is no {member!r} inside") from None
+        raise FileError(f"{name} is not a model of Stable-Baselines3: there is no {member!r} inside") from None
     if info.file_size > most or info.file_size > MOST_RATIO * max(info.compress_size, 1 << 14):
         raise FileError(
             f"{name} is not read: {member!r} would grow from {info.compress_size:,} to {info.file_size:,} bytes"
@@ -303,7 +305,7 @@ def _facts(text: bytes, name: str) -> dict[str, Any]:
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{name}: its 'data' is no JSON: {printable(str(error))[:200]}") from None
+        raise FileError(f"{name}: its 'data' is not valid JSON: {printable(str(error))[:200]}") from None
     if not isinstance(facts, dict):
         raise FileError(f"{name}: its 'data' should be a JSON object, got a {type(facts).__name__}")
     return facts
@@ -328,7 +330,7 @@ def _weights(contents: bytes, name: str) -> dict[str, np.ndarray]:
 def _check_torch_file(contents: bytes, name: str) -> None:
     """torch's files are zip files too, whose members are not compressed."""
     if not zipfile.is_zipfile(io.BytesIO(contents)):
-        raise FileError(f"{name}: its {WEIGHTS} is no file of torch 1.6 or later: load and save it with a newer SB3")
+        raise FileError(f"{name}: its {WEIGHTS} is not a file of torch 1.6 or later: load and save it with a newer SB3")
     with zipfile.ZipFile(io.BytesIO(contents)) as inner:
         if any(member.compress_type != zipfile.ZIP_STORED for member in inner.infolist()):
             raise FileError(f"{name}: its {WEIGHTS} is compressed inside, as torch never writes it: it is not read")

@@ -213,7 +213,7 @@ class ReplayedGame:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew."""
+        """Start over."""
         scripts = [player.parameter if isinstance(player, Script) else "free" for player in self.players]
         options = dict(zip(SCRIPT_OPTIONS, scripts, strict=True)) if _takes_scripts(self.env) else None
         observation, info = self.env.reset(seed=start_seed(self._seed, self.number), options=options)
@@ -251,7 +251,7 @@ class ReplayedGame:
 
 
 def _takes_scripts(env: gym.Env) -> bool:
-    """Whether the world has scripts; one that has must be told in every game that nobody is played by it."""
+    """Whether the world has scripts; if so, every game must say that no player is scripted."""
     try:
         return all(env.get_wrapper_attr(name) is not None for name in SCRIPT_OPTIONS)
     except AttributeError:

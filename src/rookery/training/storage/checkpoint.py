@@ -1,6 +1,6 @@
 """Checkpoints: state trees in folders that are complete or do not exist.
 
-A checkpoint's folder holds
+A checkpoint's folder contains
 
     NAME.safetensors   the arrays of the tree's top-level part NAME, by their dotted path; one file per part, so that
                        the agent can be read without the replay buffer
@@ -140,7 +140,9 @@ class Checkpoints:
         if keep < 1:
             raise OptionError(f"keep should be an integer >= 1, got {keep}")
         self.folder, self.keep, self.run, self.own = Path(folder), keep, run, own
-        self.held: int | None = None  # the step of a checkpoint that waits for its score, and is not removed meanwhile
+        self.held: int | None = (
+            None  # the step of a checkpoint that waits for its score, and is not removed in the meantime
+        )
 
     def save(self, step: int, tree: Tree, *, score: float | None = None) -> Path:
         """Save as the newest checkpoint, and only then remove old ones. Those of later steps are removed as well: they

@@ -1,4 +1,4 @@
-"""Copies of a run's checkpoints at a URL, made while the run goes on: `checkpoints.mirror`.
+"""Copies of a run's checkpoints at a URL, made while the run continues: `checkpoints.mirror`.
 
 At the URL there is a folder of the run's name, as on the disk. Object stores have no rename, so a checkpoint becomes
 complete there by its last object: first its files, then the records of the run, then the manifest, which has the sizes
@@ -40,7 +40,7 @@ class MirroredRun:
 
     def copy(self, checkpoint: Path) -> list[str]:
         """Copy a checkpoint, and remove those that the run has removed; returns what the user should know. Raises
-        FileNotFoundError if the run has removed it meanwhile."""
+        FileNotFoundError if the run has removed it in the meantime."""
         notes = [] if self.place else self._choose_place()
         folder = f"{self.place}/checkpoints/{checkpoint.name}"
         self._files.makedirs(folder, exist_ok=True)
@@ -119,7 +119,7 @@ def _is_own_file(found: os.stat_result) -> bool:
 
 class CheckpointMirror:
     """Copies the newest checkpoint in a thread. While a copy is made, later ones wait, and only the last of them is
-    copied. An error is told once, until a copy has succeeded again."""
+    copied. An error is reported once, until a copy has succeeded again."""
 
     def __init__(self, url: str, run: RunDir) -> None:
         self._copy = MirroredRun(url, run)
@@ -166,7 +166,7 @@ class CheckpointMirror:
     def _try(self, checkpoint: Path) -> None:
         try:
             notes, self._failing = self._copy.copy(checkpoint), False
-        except Exception as error:  # noqa: BLE001 - of a network, a server or a library: the run goes on
+        except Exception as error:  # noqa: BLE001 - of a network, a server or a library: the run continues
             if isinstance(error, FileNotFoundError) and not checkpoint.exists():
                 return  # the run has a later one by now
             notes = [] if self._failing else [f"{checkpoint.name} was not copied to {self._copy.url} "

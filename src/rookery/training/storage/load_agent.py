@@ -165,7 +165,9 @@ def write_agent(agent: Agent, folder: Path) -> Path:
         new.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     elif folder.exists() or folder.is_symlink():
-        raise FileError(f"{printable(folder)} exists already, and is no agent: nothing is written; choose another name")
+        raise FileError(
+            f"{printable(folder)} exists already, and is not an agent: nothing is written; choose another name"
+        )
     else:
         save(folder, tree)
     return folder

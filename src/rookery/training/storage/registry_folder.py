@@ -93,7 +93,7 @@ def read_aliases(folder: Path) -> dict[str, int]:
 def read_state(folder: Path) -> dict[str, Any]:
     """All of `aliases.json`; {} if the registry is new."""
     if not (folder / MARKER).is_file():
-        what = "is no registry of agents" if folder.is_dir() else "does not exist"
+        what = "is not a registry of agents" if folder.is_dir() else "does not exist"
         raise RegistryError(f"{printable(folder)} {what}: `rookery deploy X --to {printable(folder)}` makes one")
     path = folder / ALIASES_FILE
     try:
@@ -175,7 +175,7 @@ def check_files(version: Path) -> None:
 
 
 def files_in(version: Path) -> list[str]:
-    """The files of a version, by their path in it; a link or anything else that is no file is refused."""
+    """The files of a version, by their path in it; a link or anything else that is not a file is rejected."""
     found = []
     for folder, folders, files in os.walk(version):
         for name in (*folders, *files):

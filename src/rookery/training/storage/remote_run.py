@@ -107,7 +107,7 @@ def _check(folder: Path) -> None:
     except CheckpointError:
         raise
     except (*MALFORMED, OSError) as error:
-        raise CheckpointError(f"{printable(folder)} is no checkpoint: {error}") from error
+        raise CheckpointError(f"{printable(folder)} is not a checkpoint: {error}") from error
 
 
 def _fetch_records(files: Any, root: str, folder: Path) -> None:

@@ -50,7 +50,7 @@ class RunDir:
         self._checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
         self._made_base = False
 
-    # Made when they are asked for: a table of a thousand runs needs none of them.
+    # Made when they are requested: a table of a thousand runs needs none of them.
     @property
     def episodes(self) -> Path:
         return self.path / "episodes.jsonl"
@@ -197,8 +197,8 @@ class RunDir:
         self._write(self._birth, {**self.birth(), **facts})
 
     def refuse_links(self) -> None:
-        """Refuse a folder in which a file that a run adds to is a link. All other files are written anew, and replace a
-        link."""
+        """Refuse a folder in which a file that a run adds to is a link. All other files are written again, and replace
+        a link."""
         for name in ADDED_TO:
             if (self.path / name).is_symlink():
                 raise FileError(

@@ -19,7 +19,7 @@ from rookery.errors import RunBusy
 from rookery.files import open_folder, open_plain, try_lock
 
 # A flock belongs to the opened file, not to the process: the kernel drops it when the last descriptor closes, so a
-# killed holder leaves nothing stale, and a second attempt by this very process is refused as well. A POSIX record lock
+# killed holder leaves nothing stale, and a second attempt by this very process is rejected as well. A POSIX record lock
 # (lockf) would allow that one, and be lost whenever anything here opens and closes the same file, such as a copy of the
 # folder. In return a forked worker shares the flock, and would hold it after our death: so it closes its copy at once,
 # and a process that finds the holder dead waits for workers that have not closed theirs yet.
@@ -97,7 +97,7 @@ class Lock:
         about = self._read_holder()
         if about.get("host") != socket.gethostname():
             return False
-        import psutil  # here: whoever only reads runs needs none
+        import psutil  # here: a process that only reads runs needs none
 
         try:
             return psutil.Process(about["pid"]).status() == psutil.STATUS_ZOMBIE
@@ -113,13 +113,14 @@ class Lock:
 
 
 GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ENXIO}
-# A write that fails with one of these fails again. A full disk is not among them: there the run goes on.
+# A write that fails with one of these fails again. A full disk is not among them: there the run continues.
 UNWRITABLE = GONE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
 DELETED = " (deleted)"  # as Linux ends the name of such a folder
 
 
 class FolderWatch:
-    """Knows a folder again. It stays open until `close()`: the system gives its number to no other one meanwhile."""
+    """Knows a folder again. It stays open until `close()`: the system gives its number to no other one in the
+    meantime."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.abspath(path))

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class RunRecord:
-    """The ends of a run's files. Each file is read when something of it is asked for; damaged lines are skipped."""
+    """The ends of a run's files. Each file is read when something of it is requested; damaged lines are skipped."""
 
     def __init__(self, run: RunDir, *, follow_links: bool = True) -> None:
         """With `follow_links=False`, a config or a summary that is a link is not read."""

@@ -12,7 +12,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.files import open_plain, pread
 
-LONGEST_LINE = 4 << 20  # bytes; a longer one is left out
+LONGEST_LINE = 4 << 20  # bytes; a longer one is omitted
 MOST_BYTES = 64 << 20  # of a file; what follows is not read
 HEAD_BYTES = 256  # by which a file is known
 Line = dict[str, Any]
@@ -52,7 +52,7 @@ class GrowingLines:
 
 
 def _objects(data: bytes) -> Iterator[Line]:
-    """The objects of the lines; what is none is left out."""
+    """The objects of the lines; other lines are skipped."""
     for line in data.split(b"\n"):
         found = parse_line(line)
         if found is not None:
@@ -80,7 +80,7 @@ def number_in(value: Any) -> float | None:
 
 
 def count_in(value: Any) -> int | None:
-    """A whole number from 0, else None."""
+    """An integer from 0, else None."""
     found = number_in(value)
     return int(found) if found is not None and found >= 0 and found == int(found) else None
 

@@ -1,4 +1,4 @@
-"""Which players of a tournament can play again, and what the session of a replay is told of them."""
+"""Which players of a tournament can play again, and what the session of a replay gets about them."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class LeagueList:
             self._known[id] = known
         try:
             run = self._run_row(place, name)
-        except NotShown:  # deleted meanwhile, or no run
+        except NotShown:  # deleted in the meantime, or no run
             return {**known[1], "state": None, "world": None} if path.is_dir() else None
         return {**known[1], "state": run["state"], "world": run["world"]}
 

@@ -44,7 +44,7 @@ class Tournament:
 
 
 class GameRecords:
-    """The games that have ended. A file that another tournament replaces is read anew."""
+    """The games that have ended. A file that another tournament replaces is read again."""
 
     def __init__(self) -> None:
         self._lines = GrowingLines()
@@ -126,7 +126,7 @@ def _fit(games: np.ndarray, tournament: Tournament) -> bool:
 
 def match_page(records: GameRecords, query: Mapping[str, str]) -> dict[str, Any]:
     """Matches of a `player` (its index) `against` another, with a `result` for the first, the latest first; `limit` of
-    them from `offset` on. Columns are those of the file, seen from the player who was asked for."""
+    them from `offset` on. Columns are those of the file, seen from the player who was requested."""
     tournament = records.tournament
     if tournament is None:
         return {"id": None, "total": 0, "offset": 0, **{name: [] for name in COLUMNS}}
@@ -167,7 +167,7 @@ def _index(query: Mapping[str, str], key: str, count: int) -> int | None:
 def _number(query: Mapping[str, str], key: str, default: int) -> int:
     text = query.get(key) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise ValueError(f"{key} should be a whole number, got {text[:40]!r}")
+        raise ValueError(f"{key} should be an integer, got {text[:40]!r}")
     return int(text)
 
 

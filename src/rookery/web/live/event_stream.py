@@ -20,8 +20,8 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 class EventStream(Response):
     """Sends frames as they come, until the reader goes away. `send` waits for a slow reader, and the next frames are
-    made after it: nothing is kept for it meanwhile. The connection ends one that does not read at all, and it comes
-    back with its last id."""
+    made after it: nothing is kept for it in the meantime. The connection ends one that does not read at all, and it
+    comes back with its last id."""
 
     media_type = "text/event-stream"
 
@@ -64,7 +64,7 @@ def frame(kind: str, values: Any, position: Any = None) -> bytes:
 
 
 def line_frames(line: bytes, position: Any) -> bytes:
-    """The messages of a line of metrics; b"" if it is damaged. A run that was resumed is told by a reset before it."""
+    """The messages of a line of metrics; b"" if it is damaged. A reset before it reports that the run was resumed."""
     event, text = _parse(line)
     if event is None:
         return b""

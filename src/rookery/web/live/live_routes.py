@@ -111,7 +111,7 @@ def _asked(request: Request) -> tuple[DashboardState, str, str]:
 def _number(request: Request, name: str, default: int | None) -> Any:
     text = request.query_params.get(name, "")
     if text and not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise HTTPException(400, f"`{name}` should be a whole number, got {text[:80]!r}")
+        raise HTTPException(400, f"`{name}` should be an integer, got {text[:80]!r}")
     return int(text) if text else default
 
 

@@ -20,7 +20,7 @@ from rookery.web.live.event_stream import frame, line_frames, parse_event
 HEAD_BYTES = 512  # of the first line: a run's begins with the time of its start, so that no two are equal
 TAIL_BYTES = 128  # before the place
 CHUNK_BYTES = 1 << 16
-LONGEST_LINE = 4 << 20  # a longer one is left out
+LONGEST_LINE = 4 << 20  # a longer one is omitted
 SCAN_BYTES = 4 << 20  # at a time
 EVERYTHING = -1  # the step of a reset after which nothing is left
 _TEXT = re.compile(r"(\d{1,18})(?:-([0-9a-f]{8})([0-9a-f]{8}))?")
@@ -146,11 +146,11 @@ def _lines(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _restarted(fd: int, position: Position) -> Chunk:
-    """A reset, and where to go on: everything that is still true was read before that."""
+    """A reset, and where to continue: everything that is still true was read before that."""
     size = os.fstat(fd).st_size
     if position.head is not None and _head(fd) == position.head:
         resumed = _first_resume(fd, min(size, position.offset))
-        if resumed is not None:  # the line itself is told as a reset
+        if resumed is not None:  # the line itself is sent as a reset
             return Chunk(b"", position_at(fd, resumed), True)
         if size < position.offset:  # cut, before the resumed run has written its first line
             return _cut(fd, size)

@@ -31,7 +31,7 @@ RESUME = "rookery resume "
 WORKER_MEMORY = "system/memory_worker_"
 RARE = re.compile(rb'"kind":\s*"(?!progress")')
 READ_BYTES = 1 << 18  # at once: what is read in several threads stays in the memory of each
-SECONDS = 0.3  # of one call; the next one goes on
+SECONDS = 0.3  # of one call; the next one continues
 FIRST_SECONDS = 0.02  # of the first: the page of the run waits for it, and its curves are read at the same time
 MOST_EVENTS = 20_000
 KEPT_RUNS = 64
@@ -218,7 +218,7 @@ class RareEvents:
 
 
 class RareEventsOfRuns:
-    """Those of the runs that were asked for of late."""
+    """Those of the runs that were requested of late."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[Path, RareEvents] = OrderedDict()

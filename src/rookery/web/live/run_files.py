@@ -36,8 +36,9 @@ LONGEST_LINE_TEXT = 4000
 
 
 def run_log(folder: Path, start: int | None) -> dict[str, Any]:
-    """The log of the events after a byte of the metrics, or its last part; `next` is where to go on, `end` whether that
-    is all there is now. `again` says that the file is another one, so that the text is not to be added to the last."""
+    """The log of the events after a byte of the metrics, or its last part; `next` is where to continue, `end` whether
+    that is all there is now. `again` says that the file is another one, so that the text is not to be added to the
+    last."""
     try:
         with os.fdopen(open_plain(folder / METRICS, os.O_RDONLY), "rb", buffering=0) as file:
             fd = file.fileno()
@@ -83,7 +84,12 @@ def _write(lines: LogLines, line: bytes) -> Event | None:
     event = Event(values.pop("kind"), values.pop("step"), time=_number(values.pop("time", 0.0)), values=values)
     try:
         lines.write(event)
-    except (TypeError, ValueError, KeyError, ArithmeticError):  # of somebody else's events, whose values are no numbers
+    except (
+        TypeError,
+        ValueError,
+        KeyError,
+        ArithmeticError,
+    ):  # of somebody else's events, whose values are not numbers
         return None
     return event
 
@@ -210,7 +216,7 @@ class Span(NamedTuple):
 
 
 class RangedFile(Response):
-    """Sends a regular file, as long as it is when it is opened: a run may append to it meanwhile."""
+    """Sends a regular file, as long as it is when it is opened: a run may append to it in the meantime."""
 
     def __init__(self, path: Path, request: Request) -> None:
         self._file = _open(path)
@@ -244,7 +250,7 @@ def _open(path: Path) -> FileIO:
 
 
 def _span(request: Request, size: int, tag: str) -> tuple[Span, int]:
-    """The bytes that are asked for. Several ranges at once are answered by the whole file, which is allowed."""
+    """The bytes that are requested. Several ranges at once are answered by the whole file, which is allowed."""
     found = RANGE.fullmatch(request.headers.get("range", "").replace(" ", ""))
     if not found or not any(found.groups()) or request.headers.get("if-range", tag) != tag:
         return Span(0, size), 200

@@ -189,7 +189,7 @@ def is_account(log: Path) -> bool:
 
 
 def _row(about: Row, make: Callable[[], Row]) -> Row | None:
-    """A row, or the reason why there is none; None if it was deleted meanwhile."""
+    """A row, or the reason why there is none; None if it was deleted in the meantime."""
     try:
         return {**about, "error": None, **make()}
     except FileNotFoundError:

@@ -74,7 +74,7 @@ def _answering(answer: Answer) -> Any:
             try:
                 return encoded(answer(parts, request))
             except FileNotFoundError:
-                raise NotShown("it was moved or deleted meanwhile") from None
+                raise NotShown("it was moved or deleted in the meantime") from None
 
         try:
             body = await run_in_threadpool(made)
@@ -190,7 +190,7 @@ def _whole(request: Request, key: str) -> int | None:
     if value is None:
         return None
     if not (value.is_integer() and 0 <= value < 10**9):
-        raise HTTPException(400, f"{key} is {value:g}; it should be a whole number")
+        raise HTTPException(400, f"{key} is {value:g}; it should be an integer")
     return int(value)
 
 
@@ -206,8 +206,8 @@ def series_answer(
     accounts: Mapping[str, AccountCurves], names: Sequence[str], axis: str, low: float | None, high: float | None,
     points: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The curves between `low` and `high`, by `account:name`. Points next to the ends are included, so that lines go
-    on to the edge of the picture."""
+    """The curves between `low` and `high`, by `account:name`. Points next to the ends are included, so that lines reach
+    the edge of the picture."""
     parts, exact, ends = {}, True, []
     for account, curves in accounts.items():
         if not len(curves.times):

@@ -44,7 +44,7 @@ class AccountCache:
             return known[1]
 
     def log(self, path: Path) -> PaperLog:
-        """A log, with what was added to it meanwhile."""
+        """A log, with what was added to it in the meantime."""
         with self._lock:
             found = self._logs.setdefault(path, PaperLog(path))
             self._logs.move_to_end(path)
@@ -174,5 +174,5 @@ def _read(path: Path) -> dict[str, Any]:
         raise FileError(f"{path.name} is larger than {LARGEST_REPORT >> 20} MiB, the most that is read")
     found = as_object(data)
     if not found:
-        raise FileError(f"{path.name} is damaged: it holds no report; `rookery backtest` writes it anew")
+        raise FileError(f"{path.name} is damaged: it holds no report; `rookery backtest` writes it again")
     return found

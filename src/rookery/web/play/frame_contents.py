@@ -80,7 +80,7 @@ class FrameImages:
         return np.asarray(picture.resize((self.width, self.height), self._image.Resampling.BOX))
 
 
-MOST_ACTIONS = 64  # of each kind that are told
+MOST_ACTIONS = 64  # of each kind that are sent
 
 
 @torch.no_grad()
@@ -88,7 +88,7 @@ def policy_outputs(
     agent: Agent, observations: Any, mask: np.ndarray | None = None, memory: np.ndarray | None = None
 ) -> dict[str, Any]:
     """For a batch of one observation: `probabilities` (a list for each discrete action), `mean` and `std`, or `q`; and
-    `value`, if the policy has one: a critic of SAC or TD3 is no part of an agent."""
+    `value`, if the policy has one: a critic of SAC or TD3 is not part of an agent."""
     policy = agent.policy
     leaves = split(policy.leaves, observations, agent.device)
     allowed = None if mask is None else torch.as_tensor(mask).bool().reshape(1, -1)

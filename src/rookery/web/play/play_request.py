@@ -26,7 +26,7 @@ KEYS = ("left", "right", "up", "down", "anticlockwise", "clockwise", "shoot")
 
 @dataclass(frozen=True)
 class PlayRequest:
-    """A session, as its process is told.
+    """A session, as its process receives it.
 
     Attributes:
         agent: The path of a run's folder; or the name of an agent that comes with rookery, if `shipped`.
@@ -102,7 +102,7 @@ def _number(query: Mapping[str, str], key: str, least: int, most: int) -> int | 
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and least <= int(text) <= most):
-        raise NotShown(f"{key} should be a whole number from {least} to {most}, got {text[:40]!r}")
+        raise NotShown(f"{key} should be an integer from {least} to {most}, got {text[:40]!r}")
     return int(text)
 
 
@@ -165,7 +165,7 @@ def read_replay(query: Mapping[str, str], folders: RunFolders) -> ReplayRequest:
 def _match_number(query: Mapping[str, str], key: str) -> int:
     text = query.get(key, "")
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise NotShown(f"{key} should be a whole number, got {text[:40]!r}")
+        raise NotShown(f"{key} should be an integer, got {text[:40]!r}")
     return int(text)
 
 

@@ -110,7 +110,7 @@ async def _refuse(socket: WebSocket, sentence: str) -> None:
     try:
         await socket.send_text(json.dumps({"kind": "error", "error": sentence}))
         await socket.close(ENDED)
-    except (WebSocketDisconnect, RuntimeError):  # it has left meanwhile
+    except (WebSocketDisconnect, RuntimeError):  # it has left in the meantime
         pass
 
 
@@ -140,7 +140,7 @@ def _runs(folders: RunFolders) -> list[dict[str, Any]]:
 
 
 def _run_row(place: str, name: str, path: Path, changed: float) -> dict[str, Any] | None:
-    """The row of a run; None for a folder that is none, or has no checkpoint, or disappears meanwhile."""
+    """The row of a run; None for a folder that is none, or has no checkpoint, or disappears in the meantime."""
     try:
         run = RunDir(path)
         config = run.read_config()

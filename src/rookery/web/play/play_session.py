@@ -29,7 +29,7 @@ from rookery.worlds.hockey.render import PLAYERS
 from rookery.worlds.hockey.world import HockeyWorld
 
 ENDLESS = PlayLimits(episodes=2**62, enough_seconds=float("inf"), max_seconds=float("inf"))
-MOST_NUMBERS = 64  # of an observation's part that are told
+MOST_NUMBERS = 64  # of an observation's part that are sent
 BODY = ("x", "y", "angle", "speed x", "speed y", "spin")
 HOCKEY_NAMES = {
     "action_names": ["force x", "force y", "torque", "shoot"],
@@ -46,12 +46,12 @@ class PlaySession:
     def __init__(self, game: OpenedGame) -> None:
         self._game, self.fps = game, game.rendered[0].fps
         self.restart(game.setup.seed)
-        self.step()  # what is compiled or loaded at the first step is there before the page is told "ready"
+        self.step()  # what is compiled or loaded at the first step is there before the page gets "ready"
         self.restart(game.setup.seed)
         self._images = None if game.hockey else FrameImages(len(self._envs), self._envs[0].cell().frame)
 
     def restart(self, seed: int) -> None:
-        """Begin anew, with the episodes of this seed."""
+        """Start over, with the episodes of this seed."""
         agent, count = self._game.setup.agent, len(self._game.rendered)
         self.seed, shown = seed, ShownAgent(agent, seed)
         if hasattr(self, "_shown"):

@@ -82,7 +82,7 @@ class ReplaySession:
     def __init__(self, request: ReplayRequest, duel: World, shown: ShownEnv, game: ReplayedGame) -> None:
         self._request, self._duel, self._shown, self._game = request, duel, shown, game
         self.fps, self.seed = shown.fps, request.seed
-        game.step()  # what is compiled or loaded at the first step is there before the page is told "ready"
+        game.step()  # what is compiled or loaded at the first step is there before the page gets "ready"
         game.begin()
         self._images = None if shown.rendered is None else FrameImages(1, self._picture())
         names = [player["name"] for player in request.players]

@@ -35,7 +35,7 @@ class SessionClock:
         return self._next - time.perf_counter()
 
     def due(self) -> int:
-        """How many steps are due now; those that are too late are left out."""
+        """How many steps are due now; those that are too late are omitted."""
         interval, now = 1.0 / (self._fps * self.speed), time.perf_counter()
         steps = 0 if now < self._next else 1 + int((now - self._next) / interval)
         self._next = now + interval if steps > MOST_BEHIND else self._next + steps * interval
@@ -75,7 +75,7 @@ class PlayLoop:
         self._show()
 
     def follow(self, message: dict[str, Any]) -> None:
-        """Do what the page says. What is no value of the right kind is ignored."""
+        """Do what the page says. Values of the wrong kind are ignored."""
         if _is_number(message.get("seen")):
             self._seen, self._seen_at = min(self._number, int(message["seen"])), time.perf_counter()
         if isinstance(message.get("pause"), bool):
@@ -121,7 +121,7 @@ class PlayLoop:
 
 
 def main(fd: str, request: str) -> None:
-    """Play until the server closes the socket. What fails is told to the page."""
+    """Play until the server closes the socket. Failures are reported to the page."""
     channel = SessionChannel(socket.socket(fileno=int(fd)))
     try:
         match = ReplayRequest.from_json(request)

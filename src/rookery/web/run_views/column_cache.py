@@ -48,7 +48,7 @@ class ColumnJobs:
         self._closed = threading.Event()
 
     def ask(self, metrics: Path) -> None:
-        """Read this file soon; the latest to be asked for comes first."""
+        """Read this file soon; the latest to be requested comes first."""
         with self._lock:
             if self._closed.is_set() or metrics in self._current or metrics in self._waiting:
                 return
@@ -126,7 +126,7 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(NICE)
     for metrics in map(Path, sys.argv[1:]):
-        with suppress(FileNotFoundError):  # the run was deleted meanwhile
+        with suppress(FileNotFoundError):  # the run was deleted in the meantime
             build(metrics)
 
 

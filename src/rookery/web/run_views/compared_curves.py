@@ -45,7 +45,7 @@ def compare(
     reader: MetricReader, runs: Sequence[ComparedRun], metric: str, axis: str, smoothing: float = 0.0,
     bands: bool = False,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The curves, in the order of the runs; a run without the metric is left out. With `bands`, runs that differ in
+    """The curves, in the order of the runs; a run without the metric is omitted. With `bands`, runs that differ in
     their seeds alone are one curve, their interquartile mean, with the bootstrap interval from `low` to `high`."""
     if not bands:
         return [_single(found, smoothing) for found in _points(reader, runs, metric, axis)]

@@ -17,7 +17,7 @@ LONGEST_LINE = 1 << 20
 
 
 class LineFile:
-    """A file of JSON lines, as far as it had been written when it was opened. Links are refused."""
+    """A file of JSON lines, as far as it had been written when it was opened. Links are rejected."""
 
     def __init__(self, path: Path) -> None:
         self.fd = open_plain(path, os.O_RDONLY)
@@ -46,7 +46,7 @@ class LineFile:
     def columns(self, first: int, last: int, names: Collection[str] | None = None) -> tuple[MetricChunk, int]:
         """The events of the complete lines from the first that begins at `first` or later until about `last`, and where
         they end; with the metrics of these names or all. They are decoded in small blocks, which stay in the
-        processor's cache and let other threads go on."""
+        processor's cache and let other threads continue."""
         chunks, at = [EMPTY], first
         if first and (found := self.line_after(first)):
             at = found[0]

@@ -15,7 +15,7 @@ class ChunkCurves:
     """The curves of one run over one axis."""
 
     def __init__(self, chunk: MetricChunk, axis: str = "steps", *, in_order: bool = False) -> None:
-        """With `in_order`, events after a later event of an earlier step are left out: samples of the lines may not
+        """With `in_order`, events after a later event of an earlier step are omitted: samples of the lines may not
         hold the start event that tells of a resume."""
         self._chunk = chunk
         self._kept = _kept_in_order(chunk) if in_order else _kept(chunk)
@@ -37,7 +37,7 @@ class ChunkCurves:
         return self._places[metric.rows[kept]], metric.values[kept]
 
     def _places_of(self, rows: np.ndarray) -> np.ndarray:
-        """Where on the axis events are. Most metrics are told by the same events."""
+        """Where on the axis events are. Most metrics are in the same events."""
         if self._latest is None or not (self._latest[0] is rows or np.array_equal(self._latest[0], rows)):
             self._latest = rows, self._places[rows]
         return self._latest[1]

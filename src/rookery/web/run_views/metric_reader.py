@@ -71,7 +71,7 @@ class _Kept:
 
     def with_lines(self, file: LineFile, names: Collection[str] | None) -> _Kept:
         """With all lines of a file, and at least these metrics of those without columns. Few metrics of many files
-        are decoded without the others; once more are asked for, all are."""
+        are decoded without the others; once more are requested, all are."""
         held, start, tail = self.tail_names, self.end, self.tail
         if held is not None and (names is None or not held.issuperset(names)):
             held = None if names is None or len(held.union(names)) > FEW else held.union(names)
@@ -135,8 +135,8 @@ class MetricReader:
             return FoundCurves(sample, False, _ends(file) if axis == "steps" else None)
 
     def _read(self, metrics: Path, file: LineFile, names: Collection[str] | None = None) -> _Kept | None:
-        """All of a file, with at least these metrics; None if that takes longer than somebody waits. What is kept of it
-        is used, and only new lines are read. Without `names` only the number of values is known."""
+        """All of a file, with at least these metrics; None if that takes longer than somebody waits. Cached lines are
+        used, and only new lines are read. Without `names` only the number of values is known."""
         with self._lock:
             kept = self._kept.get(metrics)
         try:
@@ -162,7 +162,7 @@ class MetricReader:
         return _Kept(file.inode, file.size, columns, stamp, columns.last, checksum(file.fd, 0, columns.last))
 
     def _keep(self, metrics: Path, kept: _Kept) -> None:
-        """In place of what another thread may have kept meanwhile. What was not used for longest is forgotten."""
+        """In place of what another thread may have kept in the meantime. What was not used for longest is forgotten."""
         with self._lock:
             self._forget(metrics)
             self._kept[metrics] = kept

@@ -38,7 +38,7 @@ def row_from(place: str, record: RunRecord) -> Row:
 
 
 def with_stuck(row: Row, quiet_after: float, trouble: str | None, now: float | None = None) -> Row:
-    """The row, with a sentence if a running run has been without an event for long."""
+    """The row, with a notice if a running run has had no event for long."""
     updated = row["updated"]
     silent = (time.time() if now is None else now) - updated if updated is not None else 0.0
     if row["state"] != "running" or silent < quiet_after:
@@ -187,7 +187,7 @@ class RunIndex:
         return self._places.setdefault(place, _Place())
 
     def _row(self, place: str, path: Path) -> Row | None:
-        """The row of what is in a folder; None if that is no run, or is being deleted."""
+        """The row of what is in a folder; None if that is not a run, or is being deleted."""
         mine = self._of(place)
         mine.moved = time.monotonic()
         known, stamp = mine.known.get(path.name), _stamp(path)
@@ -218,7 +218,7 @@ def _read(place: str, path: Path, stamp: Stamp) -> _Known | None:
 
 
 def _state_now(known: _Known, path: Path) -> str:
-    """The state by its files is known; whether a process still works there is asked each time."""
+    """The state by its files is known; whether a process still works there is checked each time."""
     if known.has_ended:
         return str(known.row["state"])
     return "running" if is_busy(path / "run.lock") else "interrupted"

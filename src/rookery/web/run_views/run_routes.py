@@ -36,7 +36,7 @@ def run_routes() -> list[BaseRoute]:
 
 
 async def runs(request: Request) -> Response:
-    """The rows of all runs, and the cursor with which a stream of the table goes on after them."""
+    """The rows of all runs, and the cursor with which a stream of the table continues after them."""
     state = state_of(request)
     table = await run_table(state).read()
     return await json_answer(state, ALL_PLACES, lambda: table)
@@ -181,7 +181,7 @@ def names_of(query: Mapping[str, str], key: str, most: int) -> list[str]:
     if not names:
         raise HTTPException(400, f"{key} is missing: name what to show, divided by commas")
     if len(names) > most:
-        raise HTTPException(400, f"{key} has {len(names)} names; at most {most} can be asked for at once")
+        raise HTTPException(400, f"{key} has {len(names)} names; at most {most} can be requested at once")
     return names
 
 
@@ -201,7 +201,7 @@ def data_answer(
     read: FoundCurves, names: Sequence[str], low: float | None, high: float | None, points: int
 ) -> dict[str, Any]:
     """The curves between `low` and `high` on one axis, with few enough points. Those next to the ends are included, so
-    that lines go on to the edge of the picture."""
+    that lines continue to the edge of the picture."""
     found = {name: read.curves.curve(name) for name in names}
     whole = [x for x, _ in found.values() if len(x)]
     parts, full = {}, read.exact

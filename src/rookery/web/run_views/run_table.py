@@ -56,7 +56,7 @@ MOST_GONE = 10_000  # runs that are remembered to be gone; a reader from before 
 class TableChanges:
     """The rows as they were last seen, each with the version of the table in which it changed.
 
-    A reader has seen a version, its cursor. It is told the present rows of all runs that have changed since, however
+    A reader has seen a version, its cursor. It gets the present rows of all runs that have changed since, however
     often they did: a slow reader misses steps in between, and costs nothing. The cursor of another server, or of one
     before its restart, is answered by the whole table.
     """

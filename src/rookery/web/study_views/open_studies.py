@@ -54,7 +54,7 @@ class OpenStudy:
 
     @property
     def given_as(self) -> str:
-        """How `rookery study` is told which it is."""
+        """How `rookery study` names it."""
         return shlex.quote(self.name if self.folder is not None else str(self.path))
 
     @property
@@ -178,7 +178,7 @@ class OpenStudies:
 
 
 def is_study(folder: Path) -> bool:
-    """Whether a folder holds a study, by a regular file in it."""
+    """Whether a folder contains a study, by a regular file in it."""
     for name in ("study.json", "study.db"):
         try:
             if stat.S_ISREG(os.lstat(folder / name).st_mode):

@@ -30,7 +30,7 @@ from rookery.web.study_views.study_summary import (
 from rookery.web.study_views.study_threads import in_thread
 
 CURVES = 200  # trials whose intermediate values are drawn, unless the page asks for fewer
-IMPORTANCES_SECONDS = 10.0  # a study that goes on gets new importances so often
+IMPORTANCES_SECONDS = 10.0  # a study that continues gets new importances so often
 Answer = Callable[[OpenStudy, Request], Any]
 KINDS = {"f": "f4", "d": "f8", "i": "i4", "b": "i1"}  # by NumPy's letter
 ALIGNED = 8  # bytes: an array of doubles in a browser may begin there

@@ -1,4 +1,4 @@
-"""Threads that read studies. A database may answer late or never: such a thread is left behind, and another goes on.
+"""Threads that read studies. A database may answer late or never: such a thread is left behind, and another continues.
 
 They are daemons, so that the end of the dashboard does not wait for them.
 """
@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 STUCK_SECONDS = 0.3  # after which the next study is read by another thread
 REQUEST_SECONDS = 25.0  # longer than one look at a study may take
 SLOW_SECONDS = 0.5  # a failure that took longer is remembered
-PAUSE = 10  # times as long as it took until it is tried again
+PAUSE = 10  # times as long as it took until it is retried
 T = TypeVar("T")
 
 

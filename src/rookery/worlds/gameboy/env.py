@@ -36,7 +36,7 @@ class GameBoyEnv(gym.Env):
             the profile's kind.
         episode_length: Steps after which an episode is truncated; if omitted, the profile's length.
         render_mode: "rgb_array" for `render()`; every step then draws the screen, which costs a third of the speed.
-        guide: What is asked for hints that add to the reward: "my_file.py:Guide", "openai", or a run's hints.jsonl.
+        guide: Where hints that add to the reward come from: "my_file.py:Guide", "openai", or a run's hints.jsonl.
         guide_options: Options of the guide, such as `guide_every=200`.
 
     `reset(options={"start": k})` starts from the profile's state number k instead of a random one.

@@ -1,4 +1,5 @@
-"""What hints add to the reward of one env: when its guide is asked, which hint holds, and how much it still counts.
+"""What hints add to the reward of one env: when its guide is queried, which hint is valid, and how much it still
+counts.
 
 A hint is a target to reach, and bonuses on terms of the profile's reward. Guides may answer anything, so it is checked.
 """
@@ -50,7 +51,7 @@ class Guidance:
 
     @property
     def asks_next(self) -> bool:
-        """Whether the guide is asked after the next step: it needs the screen then. Envs ask in turns."""
+        """Whether the guide is queried after the next step: it needs the screen then. Envs ask in turns."""
         return self._client is not None and (self.steps + 1 + self.seed) % self.settings.guide_every == 0
 
     def give(self, now: Values, gains: Sequence[float], screen: Callable[[], np.ndarray]) -> float:
@@ -185,7 +186,7 @@ def _target(text: Any, names: Collection[str]) -> Condition | None:
     target = conditions.parse(text)
     unknown = [name for name in target.names if name not in names]
     if unknown:
-        raise ValueError(f"`target` names {unknown[0]!r}, which is no value of the profile")
+        raise ValueError(f"`target` names {unknown[0]!r}, which is not a value of the profile")
     return target
 
 
@@ -196,7 +197,7 @@ def _factors(given: Any, terms: Collection[str]) -> dict[str, float]:
         raise ValueError(f"`terms` should be a dict of numbers, got {given!r:.60}")
     for name in given:
         if name not in terms:
-            raise ValueError(f"`terms` names {name!r:.60}, which is no reward of the profile")
+            raise ValueError(f"`terms` names {name!r:.60}, which is not a reward of the profile")
     return {str(name): _number(f"terms.{name}", value) for name, value in given.items()}
 
 

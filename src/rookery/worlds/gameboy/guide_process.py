@@ -132,7 +132,7 @@ class OpenAIGuide:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
 
     def hint(self, state: dict[str, int], screen: np.ndarray) -> dict[str, Any] | None:
-        """The model's answer, as it is: whoever asked checks it."""
+        """The model's answer, unchanged: the caller checks it."""
         answer = json.loads(self._post(self._body(state, screen)))
         text = answer["choices"][0]["message"]["content"]
         return json_object(text)

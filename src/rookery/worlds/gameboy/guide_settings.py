@@ -24,7 +24,7 @@ USUAL_URL = "http://127.0.0.1:11434/v1"
 
 
 class GuideSettings(BaseModel):
-    """What is asked for hints, how often, and how much they count."""
+    """Where hints come from, how often, and how much they count."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -53,7 +53,7 @@ class GuideSettings(BaseModel):
 
     @property
     def endpoint(self) -> str:
-        """The address that is asked, without the key."""
+        """The address of the service, without the key."""
         return (self.guide_url or os.environ.get(URL_VARIABLE) or USUAL_URL).rstrip("/") + "/chat/completions"
 
     @property
@@ -126,7 +126,7 @@ def _read_hints(file: Path, changed: int) -> Recorded:
             record = json.loads(line)
             place = int(record["seed"]), int(record["env_step"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise OptionError(f"guide={str(file)!r}: line {number} is no record of a hint") from None
+            raise OptionError(f"guide={str(file)!r}: line {number} is not a record of a hint") from None
         if "hint" in record:
             found[place] = record["hint"]
     return found

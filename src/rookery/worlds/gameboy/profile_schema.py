@@ -1,4 +1,4 @@
-"""The tables and keys of a profile, each with a sentence of help."""
+"""The tables and keys of a profile, each with its help text."""
 
 from __future__ import annotations
 

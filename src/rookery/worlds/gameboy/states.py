@@ -1,8 +1,8 @@
 """Save states: files that record their game, and the states that episodes start from.
 
-A file holds a line with the format's name, a line of JSON, and PyBoy's state, compressed. Bare states, as PyBoy itself
-writes them, are read too, but they do not name their game. With a state of another game, PyBoy may read beyond its
-memory, which crashes the process, or reach an invalid instruction, which blocks it forever. So these are tried in a
+A file contains a line with the format's name, a line of JSON, and PyBoy's state, compressed. Bare states, as PyBoy
+itself writes them, are read too, but they do not name their game. With a state of another game, PyBoy may read beyond
+its memory, which crashes the process, or reach an invalid instruction, which blocks it forever. So these are tried in a
 child process first.
 
 Of games that come with rookery, the folder roms/ holds `NAME.gb` and `NAME.json`, with the memory values of each start.

@@ -1,6 +1,6 @@
 """Which bodies touch, with the cheap tests that come first: mostly nothing is near anything.
 
-What is near is first gathered as the bits of a number, then looked at one by one. So threads of a GPU, which go in
+Near bodies are first gathered as the bits of a number, then looked at one by one. So threads of a GPU, which go in
 step, all look at their first near thing at once, whichever it is.
 
 Two bodies touch at up to two points of one against a plane of the other, as Box2D finds them. A contact is kept in the

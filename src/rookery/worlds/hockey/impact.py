@@ -1,7 +1,7 @@
 """When a moving body first meets something static.
 
 Conservative advancement as in Box2D: the closest features of the two shapes give an axis that separates them; the
-time at which the gap along it closes is looked for, and there the closest features are found anew.
+time at which the gap along it closes is looked for, and there the closest features are found again.
 
 Nothing is laid out in memory here: a pose is enough to find any corner of a body, and stays in registers.
 """

@@ -58,7 +58,7 @@ TOP_LINE, BOTTOM_LINE = 7.83, 0.17
 
 
 class Picture:
-    """Draws games. What it cannot see in a game's state is set from outside: `score`, the games that each player has
+    """Draws games. Facts that are not in a game's state are set from outside: `score`, the games that each player has
     won, `names`, those of the players, and `banner`, large words over the table.
 
     Example:

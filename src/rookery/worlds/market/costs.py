@@ -110,7 +110,7 @@ def find_costs(costs: str | Mapping[str, Any] | Costs) -> Costs:
     missing = [kind for kind in KINDS if kind not in rates]
     if missing:
         raise OptionError(
-            f"costs: {', '.join(missing)} not given; a cost is never taken as zero in silence: name every kind, or "
+            f"costs: {', '.join(missing)} not given; a cost is never silently zero: name every kind, or "
             'start from a preset, as in {"preset": "none", "fee": 0.001}'
         )
     return Costs(str(costs.get("name", "own")), **rates)

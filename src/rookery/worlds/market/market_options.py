@@ -42,7 +42,7 @@ def with_own_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_lookback(lookback: Any) -> None:
-    """Refuse a lookback that is no number of bars."""
+    """Refuse a lookback that is not a number of bars."""
     if isinstance(lookback, bool) or not isinstance(lookback, int) or lookback < 1:
         raise OptionError(f"lookback should be a number of bars, at least 1, got {lookback!r}")
 

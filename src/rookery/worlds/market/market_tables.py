@@ -339,7 +339,7 @@ def currencies(symbol: str) -> tuple[str, str]:
     """
     found = re.fullmatch(r"([A-Z]{3})([A-Z]{3})|(\w{1,40}?)[/_-](\w{1,40})", symbol.upper())
     if found is None:
-        raise DataError(f"{symbol!r} is no currency pair: a symbol should be like EURUSD or EUR/USD")
+        raise DataError(f"{symbol!r} is not a currency pair: a symbol should be like EURUSD or EUR/USD")
     return found[1] or found[3], found[2] or found[4]
 
 

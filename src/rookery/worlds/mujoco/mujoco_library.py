@@ -120,7 +120,7 @@ def trial_problem(library: Library) -> str:
         return "its functions do not what those of its Python bindings do"
     counts = ours.warning.number
     ours.qvel[0] = np.nan
-    counts[:] = 1  # with a count above 0, MuJoCo writes no message; this also shows that the array is no copy
+    counts[:] = 1  # with a count above 0, MuJoCo writes no message; this also shows that the array is not a copy
     if not (ours.warning.number == 1).all():
         return "its counts of warnings are laid out in another way"
     call["mj_resetData"](model._address, ours._address)

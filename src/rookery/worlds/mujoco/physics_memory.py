@@ -30,7 +30,7 @@ from rookery.worlds.mujoco.mujoco_library import load
 STATE_FIELDS = (
     "qpos", "qvel", "act", "ctrl", "qfrc_applied", "xfrc_applied", "mocap_pos", "mocap_quat", "userdata",
 )  # fmt: skip
-# Arrays of accelerations and forces that MuJoCo computes only if it is asked to.
+# Arrays of accelerations and forces that MuJoCo computes only on request.
 FORCE_FIELDS = ("cacc", "cfrc_int", "cfrc_ext")
 DATA_FIELDS = (
     *STATE_FIELDS, *FORCE_FIELDS, "qacc", "act_dot", "sensordata", "xpos", "xquat", "xmat", "xipos", "ximat", "xanchor",

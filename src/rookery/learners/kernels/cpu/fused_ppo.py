@@ -1,5 +1,5 @@
 """PPO's accelerators: advantages in one compiled pass, and for perceptrons on a CPU the whole update in compiled code
-on several threads, and acting without tensors. Tests hold them equal to the plain code in `ppo.py`."""
+on several threads, and acting without tensors. Tests compare them with the plain code in `ppo.py`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class FusedPPO(CompiledAdvantages):
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:
         rollout, leaves, acts = self.learner.rollout, self.learner.leaves, self.acts_by_row
         if not acts or are_tensors(observations) or (mask is not None and isinstance(self.head, GaussianHead)):
-            return None  # masks of continuous actions are refused there
+            return None  # masks of continuous actions are rejected there
         vectors = np.ascontiguousarray(part_of(observations, leaves[0]), np.float32)
         t, plan = rollout.steps_made(rows), self.acting_plan()
         outputs = plan.outputs(self._features(vectors))

@@ -1,7 +1,7 @@
 """TD3's accelerator: for perceptrons on a CPU, the gradients of actor and critics written out.
 
 Two thirds of autograd's time for batches of 256 rows are matrix products; this saves part of the other third. Tests
-hold it equal to the plain code in `td3.py`.
+compare it with the plain code in `td3.py`.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class NetPass:
         inputs: Memory from `zero_matrix` for the inputs; passes may share it.
         rows: The size of the batch.
         backward: Whether there will be gradients.
-        to_inputs: Whether gradients go on to the inputs.
+        to_inputs: Whether gradients continue to the inputs.
     """
 
     def __init__(

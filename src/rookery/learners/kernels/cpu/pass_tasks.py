@@ -53,7 +53,7 @@ NUMBER_COUNT = 4
 
 ROWS_AT_ONCE = 128  # of the batch in a weight's gradient: as many as the first cache holds of both matrices
 
-# What a task is told, as a plan: the addresses of the jobs, of both products, and of the threads' scratch memory.
+# The arguments of a task, as a plan: the addresses of the jobs, of both products, and of the threads' scratch memory.
 PLAN_SIZE = 4
 JOBS, PRODUCT, OUTER, SCRATCH = range(PLAN_SIZE)
 

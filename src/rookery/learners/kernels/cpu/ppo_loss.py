@@ -79,7 +79,7 @@ def categorical_grads(
         pick = picks[r]
         log_ratio = -log_probs[pick]
         first = 0
-        for k in range(parts):  # grads hold the probabilities meanwhile
+        for k in range(parts):  # grads hold the probabilities in the meantime
             last = first + sizes[k]
             top = outputs[r, first]
             for j in range(first + 1, last):

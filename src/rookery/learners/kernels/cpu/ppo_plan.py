@@ -1,4 +1,4 @@
-"""The memory of PPO's compiled update, and its calls. What is computed is in ppo_tasks.py."""
+"""The memory of PPO's compiled update, and its calls. The computations are in ppo_tasks.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """TD3's accelerator: for perceptrons on a CPU, the gradients of actor and critics written out, on a team of threads.
-Tests hold it equal to the plain code in `td3.py`."""
+Tests compare it with the plain code in `td3.py`."""
 
 from __future__ import annotations
 

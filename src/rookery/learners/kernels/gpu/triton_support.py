@@ -22,7 +22,7 @@ def find_triton() -> bool:
 @once
 def hash_triton_early() -> Thread:
     """Begin in a thread, once, what every lookup of a stored kernel needs: the hash of Triton's own library, which
-    takes 0.4 s. Meanwhile modules are imported, and envs and networks made."""
+    takes 0.4 s. In the meantime, modules are imported, and envs and networks made."""
     thread = Thread(target=_hash_triton, name="rookery triton", daemon=True)
     thread.start()
     return thread

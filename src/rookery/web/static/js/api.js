@@ -4,13 +4,13 @@ class ApiError extends Error {
   constructor(message, status) { super(message); this.status = status; }
 }
 
-/** The JSON at a path of the API; `query` values that are null are left out. An error has the server's sentence. */
+/** The JSON at a path of the API; `query` values that are null are omitted. An error has the server's sentence. */
 export async function get(path, query = {}, signal = undefined) {
   const response = await fetch(address(path, query), { signal, headers: { Accept: "application/json" } });
   return answer(response);
 }
 
-/** Change something: needs --allow-control. A server that was started again has another CSRF token: it is read anew. */
+/** Change something: needs --allow-control. A server that was started again has another CSRF token: it is read again. */
 export async function post(path, body = {}) {
   const known = token;
   const response = await send(path, body);

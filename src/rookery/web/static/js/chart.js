@@ -24,7 +24,7 @@ export const dash = (index) => DASHES[Math.floor(index / COLOURS.length) % DASHE
  *   label      what it shows, for people who do not see it
  *   series     [{label, colour, width, dash, fill, down, points, paths, scale, legend, told}]: curves after the first
  *              column, which is x; fill: an area of this colour instead of a line, to 0 or to the column `down`;
- *              legend: false is a curve without a name, such as the edge of a band; told(row): the value that is told
+ *              legend: false is a curve without a name, such as the edge of a band; told(row): the value that is shown
  *              at the cursor, if not the one that is drawn
  *   xText      an x value as text; yText likewise at the cursor, yTicks on the axis
  *   legend     whether to show one; without a word, where there are several curves

@@ -18,7 +18,7 @@ function say(state) {
 /**
  * Follow a stream: `handlers` has one function per kind of event, which gets the parsed data. `lost` is called whenever
  * the stream ends or does not open. Returns a function that ends it. The browser closes a stream for good after an
- * answer that is no stream, such as one of a server that is just starting: then it is opened anew here.
+ * answer that is not a stream, such as one of a server that is just starting: then it is opened again here.
  */
 export function follow(path, handlers, lost = () => {}) {
   let source = null, lastId = "", wait = 250, timer = 0, ended = false;
@@ -49,7 +49,7 @@ export function follow(path, handlers, lost = () => {}) {
 
 const FIRST_MS = 1500, LOST_MS = 3000;
 
-/** Call `ask` again and again; it returns after how many milliseconds. A server that is away is asked later. */
+/** Call `ask` again and again; it returns after how many milliseconds. A server that is away is queried later. */
 export function poll(signal, ask, first = FIRST_MS) {
   let timer = 0, ended = false;
   const next = (wait) => { if (!ended && !signal.aborted) timer = setTimeout(turn, wait); };

@@ -1,4 +1,4 @@
-// uPlot is no module. It is loaded by the first view that draws curves; a report has it inside.
+// uPlot is not a module. It is loaded by the first view that draws curves; a report has it inside.
 
 function load(address) {
   return new Promise((done, failed) => {

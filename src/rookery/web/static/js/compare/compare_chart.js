@@ -8,7 +8,7 @@ const AXES = { steps: ["steps", short], time: ["time", duration], episodes: ["ep
 
 /**
  * Draw `curves`, [{id, label, x, y, low, high}], in `container`. Returns {fits(curves, state), set(curves),
- * show(index, on), focus(index), destroy()}: while the same curves grow they are set anew, and a zoom stays.
+ * show(index, on), focus(index), destroy()}: while the same curves grow they are set again, and a zoom stays.
  */
 export function compareChart(container, curves, { metric, x }) {
   const [xLabel, xText] = AXES[x] ?? AXES.steps, series = [], places = [];

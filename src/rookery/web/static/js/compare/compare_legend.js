@@ -51,7 +51,7 @@ function sample(i) {
     svg("line", { x1: 0, y1: 4, x2: 22, y2: 4, stroke: colour(i), "stroke-width": 2.5, "stroke-dasharray": pattern }));
 }
 
-// In which settings the compared runs differ.
+// The settings in which the compared runs differ.
 
 const MOST = 8; // runs side by side; more do not fit on a page
 
@@ -80,7 +80,7 @@ const text = (value) =>
 const BAND = "Runs that differ in their seed alone as one curve: interquartile mean with its 95 % bootstrap interval";
 const AXES = [["steps", "Steps"], ["time", "Time"], ["episodes", "Episodes"]];
 
-/** `state` is read, `change(values)` is told what was chosen. Returns {element, setMetrics(names)}. */
+/** `state` is read, `change(values)` is called with what was chosen. Returns {element, setMetrics(names)}. */
 export function compareControls(state, change) {
   const metric = h("select", { onchange: () => change({ metric: metric.value }) });
   const axis = h("fieldset", { class: "choice" }, h("legend", {}, "Axis"),

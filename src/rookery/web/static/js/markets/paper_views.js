@@ -43,7 +43,7 @@ function boxes(paper) {
   ];
 }
 
-/** What somebody was told, the newest first. */
+/** The alerts that were sent, the newest first. */
 export function alertList({ alerts }) {
   const line = ({ text, at, alert }) => h("div", { class: "note error" }, h("b", {}, `${alert ?? "alert"}: `), text,
     h("span", { class: "muted small" }, ` ${when(at)}`));
@@ -72,7 +72,7 @@ export function gapTable({ gaps }) {
   return listed("Gaps in the bars", ["After, UTC", "Until", ["Missing"]], rows, none);
 }
 
-/** When trading stopped and went on, and who took over. */
+/** When trading stopped and continued, and who took over. */
 export function stopTable({ stops }) {
   const handover = ({ from, to }) => `version ${to} takes over from ${from}`;
   const why = (stop) => (stop.what === "handover" ? handover(stop) : (stop.why ?? ""));

@@ -145,7 +145,7 @@ function meter(canvas) {
   const text = h("span", { class: "muted small", role: "note" }), frames = [], delays = [], pressed = new Map();
   let said = 0;
 
-  /** A frame was drawn: whoever measures hears it as the event "drawn" of the canvas. */
+  /** A frame was drawn: measurements listen for the event "drawn" of the canvas. */
   function drawn(frame) {
     const now = performance.now();
     let delay = null;

@@ -19,7 +19,7 @@
     return ["episodes", "changed"].includes(words[3]) ? run[words[3]] : null;
   }
 
-  /** The curves of the names that are asked for, between two places; several recorded parts may have other points. */
+  /** The curves of the names that are requested, between two places; several recorded parts may have other points. */
   function curves(run, query) {
     const names = new Set(query.get("names").split(",")), series = {};
     let x = [], range = null;

@@ -4,13 +4,13 @@ import { get } from "../api.js";
 import { append, cut, pick } from "./columns.js";
 
 const POINTS = 1500;  // of a curve over the width of a screen
-const MOST_ROWS = 3 * POINTS;  // of a curve that has grown, before the server is asked for a shorter one
+const MOST_ROWS = 3 * POINTS;  // of a curve that has grown, before a shorter one is requested from the server
 const REMEMBERED = 500;  // events, for answers that were read before them
 const NAMES_AT_ONCE = 40;
 const TOGETHER_MS = 20, SETTLED_MS = 120;
 const AGAIN_MS = 500, SAMPLED_MS = 1000;
 
-/** A board over /api/runs/P/N. `onChange(board)` is told about another range, axis or resolution. */
+/** A board over /api/runs/P/N. `onChange(board)` is called after a change of range, axis or resolution. */
 export class CurveBoard {
   constructor(path, { axis = "steps", range = null, onChange = () => {} } = {}) {
     Object.assign(this, { path, axis, range, onChange, exact: true, extent: null, loaded: null, early: null });
@@ -80,7 +80,7 @@ export class CurveBoard {
     if (this.range === null) for (const panel of this.panels) this.grow(panel, event);
   }
 
-  /** Ask again in a while, if nobody has meanwhile. */
+  /** Ask again in a while, unless another request was made in the meantime. */
   reloadSoon(wait) {
     this.again ||= setTimeout(() => { this.again = 0; this.refresh(0); }, wait);
   }
@@ -106,7 +106,7 @@ export class CurveBoard {
     for (const panel of this.panels) if (panel.visible) this.want(panel, wait);
   }
 
-  /** Load a panel, together with others. If its curves were asked for before, nothing is gained by waiting. */
+  /** Load a panel, together with others. If its curves were requested before, nothing is gained by waiting. */
   want(panel, wait = this.early ? 0 : TOGETHER_MS) {
     this.wanted.add(panel);
     clearTimeout(this.timer);
@@ -144,7 +144,7 @@ export class CurveBoard {
   prefetch(names) {
     const { axis } = this;
     if (this.range === null) this.early = { names: new Set(names), axis, answer: this.ask(names, this.asked()) };
-    this.early?.answer.catch(() => {});  // it is told where it is used
+    this.early?.answer.catch(() => {});  // the error is reported where the answer is used
   }
 
   answerFor(names, asked) {

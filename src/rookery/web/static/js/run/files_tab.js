@@ -12,7 +12,7 @@ export function filesTab(panel, { model }) {
   const draw = () => {
     const { checkpoints = [], videos = [], plots = [], files = [] } = model.details;
     const now = JSON.stringify([checkpoints.length, checkpoints.at(-1), videos, plots, files.length]);
-    if (now === before) return;  // a video that plays goes on
+    if (now === before) return;  // a video that plays continues
     before = now;
     put(panel, checkpointTable(checkpoints), videoList(model, videos), plotList(model, plots), fileTable(model, files));
   };

@@ -5,7 +5,7 @@ import { follow } from "../stream.js";
 
 const PAUSE_MS = 200; // between two drawings, however often news come
 
-const SILENT_MS = 10000; // until a folder that does not answer is asked for again
+const SILENT_MS = 10000; // until a folder that does not answer is requested again
 
 /**
  * `changed(rows)` is called with all rows after news. Returns {rows(), silent(), find(id), put(row), end()}: `silent`

@@ -100,7 +100,7 @@ function spark(values, { width = 96, height = 22, label = null } = {}) {
   return image;
 }
 
-// Small curves of the runs in sight: asked for together, and again now and then while a run goes on.
+// Small curves of the runs in sight: asked for together, and again now and then while a run continues.
 
 const MOST = 100; // in one question
 const WAIT_MS = 60; // so that all rows that a scroll brings into sight are in one question

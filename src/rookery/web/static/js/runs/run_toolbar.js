@@ -12,7 +12,7 @@ const MENUS = [
 ];
 
 /**
- * `filters` is read, `change(values)` is told what was chosen; `columns` has {all, chosen(), choose(keys)}.
+ * `filters` is read, `change(values)` is called with what was chosen; `columns` has {all, chosen(), choose(keys)}.
  * Returns {element, update(rows), search}: `update` counts again.
  */
 export function runToolbar({ filters, change, columns }) {

@@ -6,7 +6,7 @@ import { runPath } from "../api.js";
 
 const ORDER = ["finished", "pruned", "failed", "running", "waiting"];
 
-/** Figures of a study that goes on. */
+/** Figures of a study that continues. */
 export function showProgress(container, study) {
   const { counts } = study, isRunning = study.state === "running";
   const goals = study.maximise.map((one) => (one ? "maximise" : "minimise"));

@@ -119,11 +119,11 @@ function paramColumn({ name, choices }, now) {
   };
 }
 
-// What is asked for only of the trials in sight: their runs, or why there are none.
+// What is requested only of the trials in sight: their runs, or why there are none.
 
 const WAIT_MS = 120, AT_ONCE = 100;
 
-/** Details of trials by their numbers; `redraw` is called when some have come. Running trials are asked for again. */
+/** Details of trials by their numbers; `redraw` is called when some have come. Running trials are requested again. */
 function trialDetails(path, signal, redraw) {
   const found = new Map(), asked = new Set();
   let timer = 0;

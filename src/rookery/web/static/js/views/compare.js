@@ -1,4 +1,4 @@
-// The curves of several runs, one over the other. What is chosen is in the address.
+// The curves of several runs, one over the other. The choices are in the address.
 
 import { addressState } from "../address_state.js";
 import { get, idList, runPath } from "../api.js";
@@ -11,7 +11,7 @@ import { liveRows } from "../runs/live_rows.js";
 const DEFAULTS = { run: [], metric: "", x: "steps", smoothing: 0, bands: "none" };
 const FIRST_METRICS = ["episode/return", "eval/return"];
 const ASKED_FOR_METRICS = 4; // runs; others have much the same metrics
-const AGAIN_MS = 3000; // between two questions while runs go on
+const AGAIN_MS = 3000; // between two questions while runs continue
 const WAIT_MS = 120; // while a hand is on the smoothing
 
 export async function show(container, { signal }) {

@@ -26,7 +26,7 @@ export async function show(container, { params: { place, name }, signal }) {
       await sections.draw(league);
     }
     stamp = now;
-    container.dataset.complete = "true"; // for whoever waits until everything is there
+    container.dataset.complete = "true"; // for tests that wait until everything is there
     return league.run?.state === "running" || tournament?.state === "playing" ? PLAYING_MS : QUIET_MS;
   }
 

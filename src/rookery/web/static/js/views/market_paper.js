@@ -26,7 +26,7 @@ export async function show(container, { params: { place, name }, query, signal }
     paper = next;
     if (changed) draw();
     if (board && paper.bars !== has) board.grown();
-    container.dataset.bars = paper.bars; // for whoever waits for a bar
+    container.dataset.bars = paper.bars; // for tests that wait for a bar
     return paper.state === "running" || !paper.complete ? RUNNING_MS : QUIET_MS;
   }
 

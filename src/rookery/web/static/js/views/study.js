@@ -22,7 +22,7 @@ export async function show(container, { params: { place, name }, signal }) {
   const parts = layout(container), page = studyPage(parts, store, path, signal);
   page.progress(study);
   page.results(study);
-  container.dataset.trials = store.length; // for whoever waits until the trials are drawn
+  container.dataset.trials = store.length; // for tests that wait until the trials are drawn
   const [{ curves }, , shares] = await rest;
   page.curves(curves, study);
   page.params(study, shares);

@@ -1,0 +1,167 @@
+"""Pages, help, errors, docstrings, comments and the dashboard are free of phrases that stop a native reader.
+
+`python tests/docs/test_wording.py` prints each place.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMPARED = (
+    "longer|more|less|slower|faster|better|worse|later|larger|smaller|sooner|greater|shorter|higher|lower|different"
+)
+# Phrases, and what to write instead.
+PHRASES = {
+    rf"(?<!there )(?<!would )(?<!will )\b(is|are|was|were|be) no (?!(?:{COMPARED}|need|use|way|one)\b)": "is not a",
+    r"\b(in|with) (a|one) sentence\b|\bsentence says\b": "with an error, prints a notice",
+    r"\b(was|were|been) (not |never )?(yet )?tried\b|\bnobody has (yet )?tried\b": "tested, untested",
+    r"\btests? holds? (this|that|it|them|the)\b|\.py`? holds? (this|that|it)\b|\bheld by (a )?tests?\b": "tested by",
+    r"\banew\b": "again, start over",
+    r"(?<![\w`.(,])meanwhile(?![\w`(:=])": "in the meantime, or nothing",
+    r"\b(whoever|whomever|whence|thereof|therein|whereby|hitherto|lest)\b|\bas ever\b": "any process, unchanged",
+    r"\bmakes? of (it|them|this)\b": "predicts, computes",
+    r"(?<!user )(?<!you )\b(is|are|was|were|be|been) asked (?!to\b)": "queried, polled, requested",
+    r"\b(is|are|was|were|be|been) told (?!apart\b|to\b)": "reported, printed, called with",
+    r"\b(folder|file|list|dict|directory) (that )?holds\b": "contains",
+    r"\b(is|are|was|were|be|been) refused\b": "rejected, raises an error",
+    r"\bwhat (it|they) cannot\b": "anything else",
+    r"\bto the bit\b": "bit for bit",
+    r"\bno equal\b": "no equivalent",
+    r"\btruth values?\b": "booleans",
+    r"\b(go|goes|going|went) on\b": "continue, under way",
+    r"\bleft out\b": "omitted, skipped",
+    r"\bwhole numbers?\b": "integer",
+    r"\bmend(s|ed|ing)?\b": "fix, recover",
+    r"\bshared? out\b": "divide",
+    r"\btaken back\b": "removed, undone",
+    r"\band told\b": "with a message",
+    r"\blikeliest\b": "deterministic",
+    r"\bwho learns\b": "the learner",
+    r"\bwhole checkpoint": "complete checkpoint",
+}
+
+
+class Text(NamedTuple):
+    """A text that people read, and where it is."""
+
+    path: Path
+    line: int
+    words: str
+
+
+def texts() -> Iterator[Text]:
+    """All of the repository except tests, whose texts are read by those who change them."""
+    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")):
+        yield from page_texts(path)
+    for folder in ("src", "benchmarks", "examples", "gameboy_game", "docs/_site"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield from python_texts(path)
+    for ending in ("*.js", "*.css", "*.html", "*.c"):
+        for path in sorted((ROOT / "src").rglob(ending)):
+            if "vendor" not in path.parts:
+                yield from web_texts(path)
+
+
+def page_texts(path: Path) -> Iterator[Text]:
+    """The paragraphs of a page, without code."""
+    code = r"^```.*?^```|`[^`\n]*`"
+    text = re.sub(
+        code, lambda found: "\n" * found[0].count("\n") or "`X`", path.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    for found in re.finditer(r"(?:.+\n)+", text):
+        yield Text(path, text.count("\n", 0, found.start()) + 1, found[0])
+
+
+def python_texts(path: Path) -> Iterator[Text]:
+    """Comments, docstrings without their examples, and texts with a space, such as errors and help."""
+    source = path.read_text()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
+            yield Text(path, node.lineno, "".join(map(str, parts)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield Text(
+                path, node.lineno, re.sub(r"^\s*(>>>|\.\.\.) .*$|`[^`\n]*`", "`X`", node.value, flags=re.MULTILINE)
+            )
+    comments: list[tokenize.TokenInfo] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if comments and token.start[0] > comments[-1].start[0] + 1:
+                yield comment(path, comments)
+                comments = []
+            comments.append(token)
+    if comments:
+        yield comment(path, comments)
+
+
+def comment(path: Path, lines: list[tokenize.TokenInfo]) -> Text:
+    """Lines of comments that follow each other, as one text."""
+    return Text(path, lines[0].start[0], " ".join(line.string.lstrip("# ") for line in lines))
+
+
+def web_texts(path: Path) -> Iterator[Text]:
+    """Comments, texts in quotes, and what is between tags."""
+    text = path.read_text()
+    parts = r"//[^\n]*(?:\n\s*//[^\n]*)*|/\*.*?\*/|\"[^\"\n]* [^\"\n]*\"|`[^`]* [^`]*`|>[^<>{}]* [^<>{}]*<"
+    for found in re.finditer(parts, text, re.DOTALL):
+        yield Text(
+            path, text.count("\n", 0, found.start()) + 1, re.sub(r"//|^\s*\*", " ", found[0], flags=re.MULTILINE)
+        )
+
+
+def found_phrases() -> Iterator[str]:
+    """Each place with a phrase, and what to write instead."""
+    for path, line, words in texts():
+        for around, better in unclear(" ".join(words.split())):
+            yield f"{path.relative_to(ROOT)}:{line}: ...{around}... ({better})"
+
+
+def unclear(words: str) -> list[tuple[str, str]]:
+    """The phrases in a text with a few words around them, and what to write instead."""
+    return [
+        (words[max(0, found.start() - 40) : found.end() + 30], better)
+        for phrase, better in PHRASES.items()
+        for found in re.finditer(phrase, words, re.IGNORECASE)
+    ]
+
+
+def test_no_phrase_stops_a_reader():
+    assert not list(found_phrases())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CartPole is no game for two",
+        "what does not fit is refused",
+        "it ends with a sentence",
+        "the episode begins anew",
+        "macOS was not tried",
+        "A feed is asked when a bar should be complete",
+    ],
+)
+def test_phrases_are_found(words):
+    assert unclear(words)
+
+
+@pytest.mark.parametrize(
+    "words", ["there is no run", "it is no longer there", "the user is asked", "they are told apart"]
+)
+def test_plain_words_are_not(words):
+    assert not unclear(words)
+
+
+if __name__ == "__main__":
+    places = list(found_phrases())
+    print(*places, sep="\n")
+    sys.exit(1 if places else 0)
