@@ -1,10 +1,9 @@
 """What other libraries call things: the one table of the names of Stable-Baselines3, RL Zoo, CleanRL, RLlib, Sample
 Factory and Gymnasium, for options, values, commands, flags, and names in Python.
 
-A name with the same meaning is translated, and a line says so. A name without an equal is answered with one sentence
-that says what to write. Names that are only similar to one of these are answered too. Options are understood where
-options are: in the section of a learner (`ppo.n_steps`), or without one. The tables in docs/migrating.md are made from
-this module.
+A name with the same meaning is translated, and a line says so. A name without an equivalent raises an error that says
+what to write. Names that are only similar to one of these are answered too. Options are understood where options are:
+in the section of a learner (`ppo.n_steps`), or without one. The tables in docs/migrating.md are made from this module.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ _TARGET = (
 )
 _ONE_RATE = "actor and critics have one learning rate here: use `learning_rate`"
 _OWN_CLASS = "buffers cannot be replaced: omit it; `prioritised` = true gives prioritised replay"
-# What has no equal here, with what to do instead.
+# Names without an equivalent here, with what to do instead.
 _WORKERS = (
     "use `num_envs` for the number of envs; worker processes are chosen by themselves, or by `workers`: each steps "
     "several envs"
@@ -168,7 +167,7 @@ _WATCH = "training opens no window: use `rookery watch RUN` while it runs, or `m
 _VIDEO = "use `monitor.video` = true; `rookery watch RUN --video FILE` records one of a trained agent"
 _FIXED = "rookery has no such option: omit it"
 _MODEL = 'use `world` and `learner`, as in rookery.train(env, learner="ppo", steps=100_000)'
-# What has no equal here, with what to do instead.
+# Names without an equivalent here, with what to do instead.
 ANSWERS = {
     "target_update_interval": _TARGET,
     "target_network_frequency": _TARGET,
@@ -330,7 +329,7 @@ COMMANDS = _by_name(
         "import-sb3": "import",
     }
 )
-# Flags that are no keys.
+# Flags that are not keys.
 FLAGS = _by_name(
     {
         "the world comes first, without a flag: rookery train CartPole-v1": (
@@ -425,7 +424,7 @@ MAKE_VEC = _by_name(
         "the first argument is the env": "env env_id env_type id",
     }
 )
-# Endings of files that are no runs.
+# Endings of files that are not runs.
 FILES = {
     ".zip": "a model of Stable-Baselines3 is imported first: rookery import-sb3 {file} --output my_agent",
     ".onnx": "onnxruntime runs an exported agent",

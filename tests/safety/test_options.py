@@ -37,7 +37,7 @@ def test_a_config_runs_no_shell(world: str, tmp_path: Path, canary: Path) -> Non
 
 def test_a_run_and_an_evaluation_run_no_shell(run: RunDir, canary: Path) -> None:
     """Options stand in a run's config, and on the command line."""
-    with pytest.raises(OptionError, match="`world` is no option"):
+    with pytest.raises(OptionError, match="`world` configures"):
         evaluate(run.path, episodes=1, world_options=shell(canary))
     run.write_config({**run.read_config(), "world_options": shell(canary)})
     for trust, error in ((False, NotAllowed), (True, OptionError)):

@@ -127,7 +127,7 @@ def measured_choice(
     busy = is_busy(LOOK_SECONDS)
     try:
         rates = [rate for rate, _ in contest(source, cost, plans, AUTO_SECONDS, AUTO_TURNS, start_method)]
-    except Exception:  # noqa: BLE001 - such as envs that cannot run twice at a time: what is wrong with them is told later
+    except Exception:  # noqa: BLE001 - such as envs that cannot run twice at a time: problems are reported later
         return expected
     return settle(source, cost, plans, rates, busy, num_envs, workers, at_least)
 

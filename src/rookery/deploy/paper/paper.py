@@ -80,7 +80,8 @@ def paper(
     on_line: OnLine | None = None,
     alerts: Alerts | None = None,
 ) -> PaperStatus:
-    """Trade on paper until the bars end; returns what the account is worth then. The same call goes on at the next bar.
+    """Trade on paper until the bars end; returns what the account is worth then. The same call continues at the next
+    bar.
 
     Args:
         what: The folder of a registry, whose champion trades; or a run, by its name or path.

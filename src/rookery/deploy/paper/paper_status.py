@@ -19,7 +19,7 @@ def paper_status(
 def check_paper(
     what: str | Path, runs_dir: str | Path = "runs", account: Path | None = None, *, trust: bool = False
 ) -> dict[str, Parity]:
-    """Compare the log of a paper account with a backtest on the same bars, which should be equal to the bit: that of
+    """Compare the log of a paper account with a backtest on the same bars, which should be equal bit for bit: that of
     the champion and, if there is one, that of the shadow."""
     agents = open_agents(what, runs_dir, trust)
     folder = AccountFolder(account_path(agents, account))

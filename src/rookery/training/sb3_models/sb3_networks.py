@@ -23,7 +23,7 @@ from rookery.learners.observations import MASK_KEY, Leaf
 
 Arrays = dict[str, np.ndarray]
 Layers = list[tuple[np.ndarray, np.ndarray]]  # weights and biases
-NOTE = "its critics are not taken over: an agent is what acts; in training they begin anew"
+NOTE = "its critics are not taken over: an agent is what acts; in training they start over"
 ACTIVATIONS = {"Tanh": "tanh", "ReLU": "relu", "ELU": "elu", "GELU": "gelu", "SiLU": "silu"}
 USUAL_ACTIVATION = {"ppo": "tanh", "sac": "relu", "dqn": "relu", "td3": "relu"}
 FIRST_WEIGHTS = {  # by which an algorithm is known
