@@ -3,7 +3,7 @@
     python benchmarks/gameboy_kernel.py [--roms build/roms] [--only cpu|gpu] [--quick]
 
 The game is rookery's own. The ROM that never halts is blargg's cpu_instrs, from the repository retrio/gb-test-roms: the
-folder of `--roms` should hold its files (cpu_instrs/cpu_instrs.gb). Rows whose ROM is missing are left out. On a GPU,
+folder of `--roms` should hold its files (cpu_instrs/cpu_instrs.gb). Rows whose ROM is missing are skipped. On a GPU,
 the memory of five consoles is compared with that of the CPU, byte by byte. PyBoy is needed for the CPU's rows only.
 """
 
@@ -117,7 +117,7 @@ def cpu_rows(roms: Path, quick: bool) -> None:
             ("our game, 84 x 84 picture every 4th frame", OURS, 4, "pixels", (84, 84), 2.0)]  # fmt: skip
     for name, rom, every, kind, screen, least in rows:
         if not rom.exists():
-            print(f"{name}: left out, there is no {rom}")
+            print(f"{name}: skipped, there is no {rom}")
             continue
         started, cpu = time.perf_counter(), time.process_time()
         world = make_world(rom, every, kind, screen)
@@ -185,7 +185,7 @@ def gpu_rows(roms: Path, quick: bool) -> None:
     for n in sizes:
         _try(gpu_rate, "our game, 72 x 80 picture every 8th frame", make_world(OURS, 8, "pixels"), n, 8, 10, False, 9)
     if not busy.exists():
-        print(f"never halts: left out, there is no {busy}")
+        print(f"never halts: skipped, there is no {busy}")
         return
     for n in sizes:
         _try(gpu_rate, "never halts, in step", make_world(busy, 8), n, 8, 2, True, 2)
@@ -219,7 +219,7 @@ def main() -> None:
         print(torch.cuda.get_device_name())
         gpu_rows(args.roms, args.quick)
     else:
-        print("no GPU: its rows are left out")
+        print("no GPU: its rows are skipped")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def study(
     *,
     importances: Method = "ped-anova",
 ) -> Study:
-    """A study: its trials, the best settings, what matters. Nothing is written to it, so that a search can go on.
+    """A study: its trials, the best settings, what matters. Nothing is written to it, so that a search can continue.
 
     Args:
         name: Its name, its folder, a SQLite file or journal of Optuna, or the URL of a database.

@@ -160,7 +160,7 @@ def _refuse_empty(runs: list[RunDir], stored: list[StoredLeague], report: Tourna
 def _draw(
     wish: str | Path | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None
 ) -> Path | None:
-    """Draw the plot. It may fail only if it was asked for."""
+    """Draw the plot. It may fail only if it was requested."""
     try:
         return draw_league(stored, report, Path(wish) if wish else own_folder(run.plots) / PLOT_FILE)
     except (MissingExtra, OSError) as error:
