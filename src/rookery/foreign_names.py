@@ -12,12 +12,11 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from rookery.errors import OptionTypeError
 
-Arguments = ParamSpec("Arguments")
-Value = TypeVar("Value")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
@@ -164,7 +163,9 @@ _ROLLOUT = (
 )
 _RECURRENT = "use `ppo.recurrent` = 256, the width of a recurrent core"
 _WATCH = "training opens no window: use `rookery watch RUN` while it runs, or `monitor.video` = true"
-_VIDEO = "use `monitor.video` = true; `rookery watch RUN --video FILE` records one of a trained agent"
+_VIDEO = "use `monitor.video` = true; `rookery watch RUN --out FILE` records one of a trained agent"
+_KEPT = "the best and the last agent are in the run's folder, which `runs_dir` moves: omit it"
+_GOAL = "use `evaluation.stop_at` = 200, the mean return of an evaluation that ends the run"
 _FIXED = "rookery has no such option: omit it"
 _MODEL = 'use `world` and `learner`, as in rookery.train(env, learner="ppo", steps=100_000)'
 # Names without an equivalent here, with what to do instead.
@@ -244,7 +245,21 @@ ANSWERS = {
     "config": "give its keys themselves, as in rookery.train(world, learning_rate=1e-3)",
     "args": "give the options themselves, as in rookery.train(world, learning_rate=1e-3)",
     "env": _MODEL,
-    "vec_env": _MODEL,
+    "env_fn": _MODEL,
+    "make_env": _MODEL,
+    "vec_env": 'use `backend` = "process" or "serial"',
+    "save_path": _KEPT,
+    "best_model_save_path": _KEPT,
+    "log_path": _KEPT,
+    "reward_threshold": _GOAL,
+    "stop_reward": _GOAL,
+    "target_reward": _GOAL,
+    "checkpoint_freq": "use `checkpoints.every`, in steps over all envs",
+    "checkpoint_frequency": "use `checkpoints.every`, in steps over all envs",
+    "normalize": "use `normalise_observations` = true and `normalise_rewards` = true",
+    "num_cpu": _WORKERS,
+    "n_cpu": _WORKERS,
+    "nproc": _WORKERS,
     "agent": "use `init_from`, a run or a folder that agent.save() wrote",
     "resume_from": "use rookery.resume(run), or `init_from` for a new run that begins with its agent",
     "restore": "use rookery.resume(run), or `init_from` for a new run that begins with its agent",
@@ -332,7 +347,7 @@ COMMANDS = _by_name(
 # Flags that are not keys.
 FLAGS = _by_name(
     {
-        "the world comes first, without a flag: rookery train CartPole-v1": (
+        "the world comes first, without a flag: rookery train CartPole-v1; a run too: rookery eval latest": (
             "env env_id world environment env_name task gym_id"
         ),
         "a config file is given as the world: rookery train my_run.toml": "conf config config_file cfg",
@@ -343,6 +358,7 @@ FLAGS = _by_name(
         "use --runs-dir": "folder logdir log_folder f train_dir log_dir",
         "use --onnx FILE, --standalone FILE or --sb3 FILE": "format",
         "use --from RUN": "trained_agent i load checkpoint load_checkpoint model_path",
+        "the run's folder has everything: omit it, or use rookery export RUN": "save",
         "use --quiet to print less": "v verbose verbosity",
     }
 )
@@ -359,7 +375,7 @@ PYTHON = _by_name(
         "it is in gymnasium: import gymnasium as gym": "make gym gymnasium Env spaces register Wrapper Box Discrete",
         "rookery.make_vec(env, 8) makes a vector env, and rookery.train(env, num_envs=8) its own": (
             "make_vec_env make_atari_env DummyVecEnv SubprocVecEnv VecEnv vec_env vector AsyncVectorEnv SyncVectorEnv "
-            "VecMonitor ParallelEnv vectorize wrap_env make_env VecFrameStack"
+            "VecMonitor ParallelEnv vectorize envs wrap_env make_env VecFrameStack"
         ),
         _NORMALISE: "VecNormalize NormalizeObservation NormalizeReward RunningMeanStd get_vec_normalize_env",
         "it is part of every run: rookery.train(env, evaluation={...}, checkpoints={...}); derive your own from "
@@ -399,6 +415,9 @@ PYTHON = _by_name(
         ),
         'metrics are in result.path / "metrics.jsonl"': "logger history rewards",
         "use agent.steps": "num_timesteps",
+        "the networks are agent.policy, a torch.nn.Module": "state_dict parameters q_net actor get_parameters",
+        "all envs have the same: use envs.single_observation_space": "observation_spaces",
+        "all envs have the same: use envs.single_action_space": "action_spaces",
         'agent.export("agent.onnx") writes one': "to_onnx onnx",
         "the agent is result.agent": "model",
         "the agent does it: result.agent.predict(observation)": "predict",
@@ -422,6 +441,17 @@ MAKE_VEC = _by_name(
         "use workers=2": "num_workers num_threads",
         "episodes are counted: envs.finished_episodes()": "monitor_dir",
         "the first argument is the env": "env env_id env_type id",
+    }
+)
+# Keywords of functions that take a run or an agent.
+OF_AGENTS = _by_name(
+    {
+        "use episodes=20": "n_eval_episodes num_episodes eval_episodes n_episodes",
+        "an agent needs no env here; world= names another than the one that it was trained on": "env eval_env vec_env",
+        'rookery.record(agent, "video.mp4") shows it': "render render_mode",
+        "give it as the first argument": "model policy path filename run_name load_path",
+        "the normalisation is in the agent: omit it": "vec_normalize normalize_path",
+        "omit it": "custom_objects print_system_info return_episode_rewards warn verbose callback",
     }
 )
 # Endings of files that are not runs.
@@ -469,21 +499,29 @@ def missing(owner: str, name: str, known: Iterable[str]) -> str:
     return f"{start}; {text}" if text else start
 
 
-def explains_keywords(answers: Mapping[str, str], otherwise: str) -> Callable[[Callable[Arguments, Value]], Any]:
-    """A decorator: keywords that a function does not have are answered by a sentence."""
+def explains_keywords(answers: Mapping[str, str], otherwise: str = "") -> Callable[[Function], Function]:
+    """A decorator: arguments that a function does not have are answered by a sentence."""
 
-    def decorate(function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
-        known = list(inspect.signature(function).parameters)
+    def decorate(function: Function) -> Function:
+        parameters = inspect.signature(function).parameters.values()
+        known = [p.name for p in parameters]
+        most = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
 
         @functools.wraps(function)
-        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-            for name in kwargs:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > most:
+                raise OptionTypeError(
+                    f"{function.__name__}() takes {most} argument{'s'[: most != 1]} without a name; give the others by "
+                    "name, as in rookery.train(env, steps=100_000)"
+                )
+            for name in kwargs if not takes_any else ():
                 if name not in known:
                     near = difflib.get_close_matches(name, known, 1, 0.75)
                     text = answers.get(name) or (f"did you mean {near[0]!r}?" if near else answer(name, answers))
                     raise OptionTypeError(f"{function.__name__}() has no argument {name!r}; {text or otherwise}")
             return function(*args, **kwargs)
 
-        return call
+        return call  # type: ignore[return-value]
 
     return decorate

@@ -14,6 +14,7 @@ import numpy as np
 from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
+from rookery.foreign_names import OF_AGENTS, explains_keywords
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator, OpponentGames
@@ -32,6 +33,7 @@ from rookery.worlds import registry
 UPDATE_SECONDS = 0.2  # between two changes of the line
 
 
+@explains_keywords(OF_AGENTS, "it takes an agent or a run")
 def evaluate(
     agent: AgentOrRun = "latest",
     runs_dir: str | Path = "runs",

@@ -19,6 +19,7 @@ from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import say, silent
 from rookery.errors import CheckpointError, MemoryShortage, RunError, UsageError
+from rookery.foreign_names import explains_keywords
 from rookery.gate import allow_given
 from rookery.monitor.run_summary import ended_early
 from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
@@ -34,6 +35,7 @@ from rookery.user_code import end_import
 
 
 @with_keywords(TrainOptions, {name: field.default for name, field in RunConfig.model_fields.items()})
+@explains_keywords({})
 def train(
     world: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | VectorEnv | None = None,
     /,
@@ -136,6 +138,7 @@ def _run_with_enough_memory(
 
 
 @with_keywords(ResumeOptions, {})
+@explains_keywords({})
 def resume(
     run: str | Path,
     runs_dir: str | Path = "runs",

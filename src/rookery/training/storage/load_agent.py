@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from rookery.console import is_silent, printable, say
 from rookery.errors import CheckpointError, FileError, RunError, UsageError
+from rookery.foreign_names import OF_AGENTS, explains_keywords
 from rookery.gate import Reach, allow, allow_given, reaches
 from rookery.learners.agent import Agent
 from rookery.learners.learner import load_module
@@ -31,6 +32,7 @@ from rookery.training.storage.trust import check_reach
 _said: set[tuple[Path, str]] = set()
 
 
+@explains_keywords(OF_AGENTS, "it takes a run or a folder")
 def load(
     run: str | Path = "latest",
     runs_dir: str | Path = "runs",
