@@ -500,22 +500,14 @@ def missing(owner: str, name: str, known: Iterable[str]) -> str:
 
 
 def explains_keywords(answers: Mapping[str, str], otherwise: str = "") -> Callable[[Function], Function]:
-    """A decorator: arguments that a function does not have are answered by a sentence."""
+    """A decorator: keywords that a function does not have are answered by a sentence."""
 
     def decorate(function: Function) -> Function:
-        parameters = inspect.signature(function).parameters.values()
-        known = [p.name for p in parameters]
-        most = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        known = list(inspect.signature(function).parameters)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if len(args) > most:
-                raise OptionTypeError(
-                    f"{function.__name__}() takes {most} argument{'s'[: most != 1]} without a name; give the others by "
-                    "name, as in rookery.train(env, steps=100_000)"
-                )
-            for name in kwargs if not takes_any else ():
+            for name in kwargs:
                 if name not in known:
                     near = difflib.get_close_matches(name, known, 1, 0.75)
                     text = answers.get(name) or (f"did you mean {near[0]!r}?" if near else answer(name, answers))

@@ -45,12 +45,14 @@ def test_the_tutorial_in_python(folder):
 
 def test_your_own_code_in_python(folder):
     """Callbacks, networks, notebooks, envs that are built, and tensors."""
-    _, called, _, trained, notebook, built, tensors = blocks("docs/own-code.md", "python")
+    _, called, _, trained, layers, notebook, built, tensors = blocks("docs/own-code.md", "python")
     scope = {}
     exec(shortened(called).replace("num_envs=4", 'num_envs=4, backend="serial"'), scope)
     assert "evaluations" in (scope["result"].path / "metrics.jsonl").read_text()
     exec(shortened(trained), scope)
     assert "encoder.net.layers.0.weight" in scope["result"].agent.policy.state_dict()
+    exec(shortened(layers), scope)
+    assert scope["result"].agent.policy.options.critic_hidden == [128]
     exec(shortened(notebook).replace("num_envs=4", 'num_envs=4, backend="serial"'), scope)
     assert scope["again"].path == scope["result"].path and scope["again"].total_steps == 512
     exec(shortened(built), scope)

@@ -106,7 +106,7 @@ def with_keywords(options: Any, defaults: Mapping[str, Any]) -> Callable[[Functi
         function.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[
                 first.replace(kind=first.POSITIONAL_OR_KEYWORD),
-                *(one for one in named if one.kind is not one.KEYWORD_ONLY),
+                *(one for one in named if one.kind is one.POSITIONAL_OR_KEYWORD),
                 *sorted(keywords, key=lambda one: (*FIRST, one.name).index(one.name)),
             ]
         )

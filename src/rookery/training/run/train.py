@@ -18,8 +18,7 @@ from rookery.config import RunConfig, collect_changes, is_config, resumed_config
 from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import say, silent
-from rookery.errors import CheckpointError, MemoryShortage, RunError, UsageError
-from rookery.foreign_names import explains_keywords
+from rookery.errors import CheckpointError, MemoryShortage, OptionTypeError, RunError, UsageError
 from rookery.gate import allow_given
 from rookery.monitor.run_summary import ended_early
 from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
@@ -35,11 +34,10 @@ from rookery.user_code import end_import
 
 
 @with_keywords(TrainOptions, {name: field.default for name, field in RunConfig.model_fields.items()})
-@explains_keywords({})
 def train(
     world: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | VectorEnv | None = None,
     /,
-    *,
+    *others: Any,
     config_path: str | Path | None = None,
     **options: Unpack[TrainOptions],
 ) -> Result:
@@ -69,6 +67,8 @@ def train(
         (1,)
     """
     end_import("rookery.train")
+    if others:
+        raise OptionTypeError("rookery.train() takes a world; give the others by name, as in steps=100_000")
     given: dict[str, Any] = dict(options)
     what = _one_of(given.pop("world", None) if world is None and config_path is None else world, config_path)
     callbacks = take_callbacks(given)
@@ -138,7 +138,6 @@ def _run_with_enough_memory(
 
 
 @with_keywords(ResumeOptions, {})
-@explains_keywords({})
 def resume(
     run: str | Path,
     runs_dir: str | Path = "runs",
