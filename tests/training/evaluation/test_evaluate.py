@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import gymnasium
 import pytest
 
-from rookery.errors import OptionError, RunError, WorldError
+import rookery
+from rookery.errors import OptionError, RunError, UsageError, WorldError
 from rookery.training.evaluation.evaluate import evaluate, evaluate_games
 from rookery.training.storage.checkpoint import Checkpoints
 from training.finished import STEP, make_run
@@ -21,6 +25,48 @@ def test_figures_of_a_run(tmp_path):
     assert (figures["run"], figures["step"], figures["world"]) == ("finished", STEP, "CartPole-v1")
     assert figures["episodes"] == 3
     assert figures["return_min"] <= figures["return_mean"] == figures["length_mean"] <= figures["return_max"]
+
+
+def test_agents_are_evaluated_as_they_are(tmp_path):
+    """That of a run with its world; one without a run with the world that is given; a result by its agent."""
+    run = make_run(tmp_path)
+    agent = rookery.load(run.path)
+    named, own = evaluate(run.path, episodes=3), evaluate(agent, episodes=3)
+    assert own.returns.tolist() == named.returns.tolist() and own.mean == named["return_mean"]
+    assert evaluate(SimpleNamespace(agent=agent), episodes=3).returns.tolist() == named.returns.tolist()
+    assert repr(own).startswith(f"EvaluationResult(finished in CartPole-v1: mean return {own.mean:,.4g}, 95 % interval")
+    alone = rookery.load(agent.save(tmp_path / "saved"))
+    with pytest.raises(UsageError, match="not of a run"):
+        evaluate(alone, episodes=1)
+    for world in ("CartPole-v1", lambda: gymnasium.make("CartPole-v1")):
+        assert len(evaluate(alone, world=world, episodes=2).returns) == 2
+    assert len(evaluate(agent, world=lambda: gymnasium.make("CartPole-v1"), episodes=2).returns) == 2
+    with pytest.raises(UsageError, match="expected an agent"):
+        evaluate(3)
+
+
+def test_an_agent_is_exported_in_the_format_of_the_name(tmp_path):
+    """Also one without a run; the same as the run's own."""
+    run = make_run(tmp_path)
+    agent = rookery.load(run.path)
+    assert agent.export(tmp_path / "own.py").is_file()
+    alone = rookery.load(agent.save(tmp_path / "saved"))
+    alone.export(tmp_path / "alone.py")
+    rookery.export(run.path, tmp_path / "named.py")
+    texts = [(tmp_path / f"{name}.py").read_text().split("WEIGHTS")[-1] for name in ("own", "alone", "named")]
+    assert texts[0] and len(set(texts)) == 1
+    with pytest.raises(OptionError, match="overwrite=True"):
+        agent.export(tmp_path / "own.py")
+    with pytest.raises(OptionError, match=r"ending in \.onnx, \.py, \.zip, \.md"):
+        agent.export(tmp_path / "agent.pt")
+
+
+def test_the_agent_of_a_session_knows_its_world(tmp_path):
+    """A lambda has no name by which it could be found again."""
+    result = rookery.train(
+        lambda: gymnasium.make("CartPole-v1"), steps=64, num_envs=2, learner="ppo", runs_dir=tmp_path, verbose=False
+    )
+    assert len(rookery.evaluate(result, episodes=2).returns) == 2
 
 
 def test_the_seed_decides(tmp_path):

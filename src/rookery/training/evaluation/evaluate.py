@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ def evaluate(
     world_options: Mapping[str, Any] | None = None,
     progress: Callable[[str, int], None] = lambda opponent, done: None,
     trust: bool = False,
-) -> EvaluationResult | GamesResult:
+) -> EvaluationResult:
     """Play complete episodes with an agent; returns their mean return, its interval, and the return of each. In a world
     with two agents, these are games against random actions, as the returns of both sides may sum to 0.
 
@@ -168,15 +169,20 @@ def evaluate_games(
         seconds, restarts = time.perf_counter() - started, against.restarts
     assert results is not None  # nobody asked it to stop
     rows = [{"opponent": name, **result.record().as_json()} for name, result in results.items()]
+    returns = np.concatenate([result.returns[~np.isnan(result.returns)] for result in results.values()])
     return GamesResult(
-        agent=player.name,
         run=None if trained is None else trained.run.name,
         step=None if trained is None else trained.step,
         world=played_world.name,
-        opponents=rows,
-        seed=seed,
+        returns=returns,
+        lengths=np.concatenate([result.lengths for result in results.values()]),
+        interval=interval_of(returns.tolist()) if len(returns) else (math.nan, math.nan),
+        outcomes={},
         restarts=restarts,
         seconds=seconds,
+        agent=player.name,
+        opponents=rows,
+        seed=seed,
     )
 
 

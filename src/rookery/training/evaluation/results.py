@@ -11,28 +11,13 @@ import numpy as np
 HEADINGS = ("against", "games", "won (95 % CI)", "drawn", "lost (95 % CI)", "length", "return")
 
 
-class _Figures(Mapping[str, Any]):
-    """Its figures are found by name too, as `rookery eval --json` prints them: `played["return_mean"]`."""
-
-    def as_json(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def __getitem__(self, name: str) -> Any:
-        return self.as_json()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.as_json())
-
-    def __len__(self) -> int:
-        return len(self.as_json())
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class EvaluationResult(_Figures):
-    """Returned by `rookery.evaluate`: complete episodes of an agent."""
+class EvaluationResult(Mapping[str, Any]):
+    """Returned by `rookery.evaluate`: complete episodes of an agent. Its figures are found by name too, as `--json`
+    prints them: `played["return_mean"]`."""
 
-    run: str
-    step: int  # at which the agent was saved
+    run: str | None
+    step: int | None  # at which the agent was saved
     world: str
     returns: np.ndarray  # of each episode
     lengths: np.ndarray
@@ -50,6 +35,15 @@ class EvaluationResult(_Figures):
     def std(self) -> float:
         """The standard deviation of the returns."""
         return float(self.returns.std())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.as_json()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.as_json())
+
+    def __len__(self) -> int:
+        return len(self.as_json())
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -80,18 +74,14 @@ class EvaluationResult(_Figures):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GamesResult(_Figures):
+class GamesResult(EvaluationResult):
     """Returned by `rookery.evaluate_games`: games of an agent. `opponents` has a row for each: its name, how many games
-    were won, drawn and lost, and what follows. Against a single one, these figures are the games' own."""
+    were won, drawn and lost, and what follows. Against a single one, these figures are the games' own. `returns` are
+    those of the games in which the world's rewards are this agent's."""
 
     agent: str
-    run: str | None
-    step: int | None
-    world: str
     opponents: Sequence[Mapping[str, Any]]
     seed: int
-    restarts: int
-    seconds: float
 
     @property
     def win_rate(self) -> float:
