@@ -91,6 +91,8 @@ class KernelEnv(gym.Env):
         # Copies: a space has a random generator, which two envs must not share.
         self.observation_space, self.action_space = deepcopy(world.observation_space), deepcopy(world.action_space)
         self.metadata, self.render_mode = dict(world.metadata), render_mode
+        for name, value in world.render_parameters.items() if render_mode is not None else ():
+            env_arrays.params[name] = value
         self._runner = Runner(env_arrays, DISABLED, plain=plain, like=like, bounds=bounds)
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ class KernelWorld:
     calls_c = False  # True: it calls functions of a C library, which a GPU cannot
     step_parts = 1  # equal parts of a step, of which `begin_step`, if there is one, makes all but the last
     simulation: Simulation | None = None  # what steps all envs on a GPU, between the world's own functions
+    render_parameters: Mapping[str, Any] = {}  # values of parameters for envs that have a render mode
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
 
     reset: Callable[..., Any]

@@ -113,6 +113,7 @@ HOCKEY = WorldSpec(
 # --- Game Boy games ---------------------------------------------------------------------------------------------------
 
 GAME_BOY_ID = "rookery/GameBoy-v0"
+COMPILED_GAME_BOY_ID = "rookery/CompiledGameBoy-v0"
 
 
 def _game_boy_name(options: Mapping[str, Any]) -> str:
@@ -139,7 +140,9 @@ GAME_BOY = WorldSpec(
     name="gameboy",
     source=GAME_BOY_ID,
     envs={GAME_BOY_ID: "rookery.worlds.gameboy.env:GameBoyEnv"},
+    kernels={COMPILED_GAME_BOY_ID: "rookery.worlds.gameboy.kernel.world:GameBoyWorld"},
     is_kernel=False,
+    compiled=COMPILED_GAME_BOY_ID,
     extra="gameboy",
     recipes="rookery.worlds.known_recipes:GAME_BOY",
     options=(

@@ -66,7 +66,9 @@ def by_source(source: Any) -> WorldSpec | None:
     """The spec to which a Gymnasium id belongs, in its one-player or its two-player form."""
     if not isinstance(source, str):
         return None
-    return next((spec for spec in specs() if source == spec.source or is_two_player(spec, source)), None)
+    return next(
+        (spec for spec in specs() if source in (spec.source, spec.compiled) or is_two_player(spec, source)), None
+    )
 
 
 def is_two_player(spec: WorldSpec | None, source: Any) -> bool:

@@ -105,7 +105,7 @@ def find(
         _refuse_keywords(world, kwargs)
     known = registry.get(world)
     if known is not None:
-        return _known(known, kwargs, learner)
+        return _known(known, kwargs, learner, compiled)
     if world.endswith(".py") or ".py:" in world:
         return _in_file(world, kwargs)
     if ":" not in world and (world not in gym.registry or _is_removed(world)):
@@ -353,7 +353,7 @@ def _in_file(world: str, kwargs: dict[str, Any]) -> World:
     return World(printable(f"{Path(path).stem}-{attribute}"), place, kernel_of(source) is not None, kwargs)
 
 
-def _known(spec: WorldSpec, kwargs: dict[str, Any], learner: str | None) -> World:
+def _known(spec: WorldSpec, kwargs: dict[str, Any], learner: str | None, compiled: bool = False) -> World:
     """A world that the registry knows by name."""
     if learner in specs() and not specs()[learner].supports(gs.Box(-1.0, 1.0)):
         kwargs = {**spec.discrete_options, **kwargs}
@@ -363,7 +363,20 @@ def _known(spec: WorldSpec, kwargs: dict[str, Any], learner: str | None) -> Worl
     if is_kernel is None:
         is_kernel = kernel_of(resolve(spec.source, kwargs=kwargs)) is not None
     name = spec.name if spec.run_name is None else spec.run_name(kwargs)
-    return World(name, spec.source, is_kernel, env_kwargs=kwargs)
+    plain = World(name, spec.source, is_kernel, env_kwargs=kwargs)
+    return plain if spec.compiled is None or not compiled else _compiled_if_possible(spec.compiled, plain)
+
+
+def _compiled_if_possible(source: str, plain: World) -> World:
+    """The compiled version of a world, unless it refuses these options."""
+    if find_spec("numba") is None:
+        return plain
+    try:
+        kernel_of(resolve(source, kwargs=plain.env_kwargs))
+    except RookeryError as error:
+        return replace(plain, note=f"{plain.name}: not compiled: {error}")
+    note = f"{plain.name}: using the compiled version {source}; --set compiled=false keeps {plain.source}"
+    return replace(plain, source=source, kernel=True, note=note)
 
 
 def _compiled(spec: WorldSpec, kwargs: dict[str, Any]) -> World:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.kernel.declarations import whole
+from rookery.kernel.declarations import inlined, whole
 from rookery.kernel.random import integer
 from rookery.kernel.translate import defined
 from rookery.worlds.gameboy.kernel.console import run_frame
@@ -76,6 +76,7 @@ def observe_memory(state: Any, tables: Any, out: Any) -> None:
     see(state, tables, out)
 
 
+@inlined
 def pixel(state: Any, memory: Any, tables: Any, plane: int, y: int, x: int) -> int:
     """One pixel of the stacked pictures. The newest is the last plane; the others are kept in the memory."""
     form = tables.picture
@@ -89,6 +90,7 @@ def pixel(state: Any, memory: Any, tables: Any, plane: int, y: int, x: int) -> i
     return grey
 
 
+@inlined
 def shade(state: Any, memory: Any, tables: Any, y: int, x: int) -> int:
     """The shade of a pixel of the screen."""
     if state.shown == AT_START:

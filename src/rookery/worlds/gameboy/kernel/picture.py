@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.kernel.declarations import whole
+from rookery.kernel.declarations import inlined, whole
 from rookery.worlds.gameboy.kernel.layout import (
     BGP,
     HEIGHT,
@@ -78,6 +78,7 @@ def _list_objects(memory: Any) -> None:
                     memory[at + 1 + found] = k
 
 
+@inlined
 def pixel(state: Any, memory: Any, y: int, x: int) -> int:
     """The shade of one pixel of the last picture: 0 (white) to 3."""
     if not state.shown:
@@ -105,6 +106,7 @@ def pixel(state: Any, memory: Any, y: int, x: int) -> int:
     return shade
 
 
+@inlined
 def _background_color(memory: Any, at: int, lcdc: int, y: int, x: int) -> int:
     """The color of the background or the window, before its palette."""
     window, left = whole(memory[at + KEPT_WINDOW]), whole(memory[at + KEPT_WX]) - 7
@@ -120,6 +122,7 @@ def _background_color(memory: Any, at: int, lcdc: int, y: int, x: int) -> int:
     return _tile_color(memory, tile * 16 + (row & 7) * 2, 7 - (column & 7))
 
 
+@inlined
 def _object_color(memory: Any, entry: int, flags: int, lcdc: int, y: int, column: int) -> int:
     """The color of an object, before its palette; 0 is transparent."""
     height = 16 if lcdc & 4 else 8
@@ -132,6 +135,7 @@ def _object_color(memory: Any, entry: int, flags: int, lcdc: int, y: int, column
     return _tile_color(memory, tile * 16 + row * 2, column if flags & 0x20 else 7 - column)
 
 
+@inlined
 def _tile_color(memory: Any, at: int, bit: int) -> int:
     low, high = whole(memory[SHOWN_VRAM + at]), whole(memory[SHOWN_VRAM + at + 1])
     return (low >> bit) & 1 | ((high >> bit) & 1) << 1

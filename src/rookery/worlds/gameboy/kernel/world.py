@@ -39,6 +39,7 @@ class GameBoyWorld(KernelWorld):
     """A game. `reset(options={"start": k})` starts from the profile's state number k; -1 is a random one."""
 
     bounds = False  # the tests run it checked
+    render_parameters = {"draw": 1}
     action_space = spaces.Discrete(1)
     observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
 
@@ -76,7 +77,12 @@ class GameBoyWorld(KernelWorld):
         observation: str | None = None,
         episode_length: int | None = None,
         screen: tuple[int, int] | None = None,
+        **others: Any,
     ) -> None:
+        if "guide" in others:
+            raise OptionError("a guide sees the game on PyBoy only")
+        if others:
+            raise OptionError(f"a Game Boy world has no option {next(iter(others))!r}")
         found = find(profile)
         if observation is not None and observation not in KINDS:
             raise OptionError(f"observation should be one of {', '.join(KINDS)}, got {observation!r}")
