@@ -1,6 +1,6 @@
 """The compiled Game Boy in figures, beside PyBoy on a CPU, and on a GPU if there is one:
 
-    python benchmarks/gameboy_kernel.py [--roms build/roms] [--only cpu|gpu] [--quick]
+    python benchmarks/gameboy_kernel.py [--roms build/roms] [--only cpu|gpu|fidelity] [--quick]
 
 The game is rookery's own. The ROM that never halts is blargg's cpu_instrs, from the repository retrio/gb-test-roms: the
 folder of `--roms` should hold its files (cpu_instrs/cpu_instrs.gb). Rows whose ROM is missing are skipped. On a GPU,
@@ -70,6 +70,37 @@ def later_starts(rom: Path, count: int) -> list[StartConsole]:
             StartConsole(console, envs.arena.memory[0, : cartridge.memory].copy(), np.zeros((144, 160), np.uint8))
         )
     return found
+
+
+# --- fidelity -----------------------------------------------------------------------------------------------------
+
+
+def fidelity_row(quick: bool) -> None:
+    """Our game on both, with random buttons, from one save state: working RAM after each frame, and screens."""
+    from rookery.kernel.kernel_env import KernelEnv
+    from rookery.worlds.gameboy.emulator import Emulator
+    from rookery.worlds.gameboy.kernel.starts import from_pyboy
+    from rookery.worlds.gameboy.rom import built_in_rom
+    from rookery.worlds.gameboy.states import built_in_states
+
+    frames, every = (2_000, 20) if quick else (100_000, 100)
+    rom, state = built_in_rom("meadow"), built_in_states("meadow")[0]
+    cartridge, emulator = cartridge_of(rom.data, "meadow"), Emulator(rom)
+    emulator.load(state)
+    profile = read(PROFILE.format(frames=1, kind="memory"))
+    env = KernelEnv(GameBoyWorld.of(profile, cartridge, [from_pyboy(state, cartridge)]), render_mode="rgb_array")
+    env.reset(seed=1)
+    rng, ram, screens, action = np.random.default_rng(2), 0, 0, 0
+    for frame in range(frames):
+        action = int(rng.integers(6)) if frame % 8 == 0 else action
+        looks = frame % every == 0
+        emulator.run(1, [] if action == 0 else [BUTTONS[action]], render=looks)
+        env.step(action)
+        ram += bytes(emulator.memory[0xC000:0xE000]) != env._env_arrays.memory[0, 0x4000:0x6000].tobytes()
+        screens += looks and not np.array_equal(env.render(), emulator.screen[:, :, :3])
+    print(f"frames whose working RAM differs from PyBoy's: {ram} of {frames:,}")
+    print(f"screens that differ in any pixel: {screens} of {frames // every:,}", flush=True)
+    emulator.close()
 
 
 # --- one core of a CPU, beside PyBoy ------------------------------------------------------------------------------
@@ -205,13 +236,16 @@ def _try(measure: Callable[..., None], *arguments: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--roms", type=Path, default=Path("build/roms"), help="the folder of blargg's test ROMs")
-    parser.add_argument("--only", choices=["cpu", "gpu"])
+    parser.add_argument("--only", choices=["cpu", "gpu", "fidelity"])
     parser.add_argument("--quick", action="store_true", help="less of everything")
     args = parser.parse_args()
     assert set(BUTTONS) - {"nothing"} <= set(KEYS)
     if args.only != "gpu" and importlib.util.find_spec("pyboy"):
-        cpu_rows(args.roms, args.quick)
-    if args.only == "cpu":
+        if args.only != "cpu":
+            fidelity_row(args.quick)
+        if args.only != "fidelity":
+            cpu_rows(args.roms, args.quick)
+    if args.only in ("cpu", "fidelity"):
         return
     import torch
 

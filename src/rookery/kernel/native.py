@@ -95,6 +95,7 @@ def _forms(env_arrays: EnvArrays) -> list[Form]:
     tables = env_arrays.world.table_sizes
     fixed = {COLUMNS.index("params"), *range(others, others + len(env_arrays.tables))}
     known = [part.shape[1:] for part in env_arrays.parts()[:others]] + [tables.get(name) for name in env_arrays.tables]
+    known[COLUMNS.index("memory")] = None  # worlds with more memory and less share their code
     return [(part.dtype, part.ndim, k in fixed, known[k]) for k, part in enumerate(env_arrays.parts())]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from rookery.kernel.declarations import inlined, whole
 from rookery.kernel.random import integer
-from rookery.kernel.translate import defined
+from rookery.kernel.translate import defined, translate
 from rookery.worlds.gameboy.kernel.console import run_frame
 from rookery.worlds.gameboy.kernel.layout import HEIGHT, STATE, WIDTH
 from rookery.worlds.gameboy.kernel.picture import pixel as shade_of
@@ -111,3 +113,30 @@ def observe_both(state: Any, memory: Any, tables: Any, out: Any) -> None:
     """The values and the pictures."""
     see(state, tables, out.memory)
     observe_pixels(state, memory, tables, out.pixels)
+
+
+# --- the screen, for people -------------------------------------------------------------------------------------------
+
+Screens: Any = namedtuple("Screens", ("screens",))  # the only table that the screen needs
+
+
+def draw_screen(states: Any, memory: Any, tables: Any, out: Any) -> None:
+    """Write the whole screen in grey."""
+    for y in range(HEIGHT):
+        for x in range(WIDTH):
+            out[y, x] = GREYS[shade(states[0], memory, tables, y, x)]
+
+
+@cache
+def _compiled_draw() -> Callable[..., None]:
+    """Drawing one screen takes a third of a second in plain Python."""
+    from numba import njit
+
+    return translate(draw_screen, njit(error_model="numpy"))
+
+
+def screen(states: np.ndarray, memory: np.ndarray, screens: np.ndarray) -> np.ndarray:
+    """The screen of a console in grey, (144, 160)."""
+    out = np.zeros((HEIGHT, WIDTH), np.uint8)
+    _compiled_draw()(states, memory, Screens(screens), out)
+    return out

@@ -9,18 +9,16 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import OptionError
-from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.game_profile import find
 from rookery.worlds.gameboy.kernel.game import (
     CONSOLE_PLACES,
-    GREYS,
     build_reset_and_step,
     observe_both,
     observe_memory,
     observe_pixels,
-    shade,
+    screen,
 )
 from rookery.worlds.gameboy.kernel.header import Cartridge, cartridge_of
 from rookery.worlds.gameboy.kernel.layout import HEIGHT, STATE, WIDTH
@@ -33,6 +31,7 @@ from rookery.worlds.gameboy.rom import find_rom
 KEYS = {"right": 1, "left": 2, "up": 4, "down": 8, "a": 16, "b": 32, "select": 64, "start": 128}
 KINDS = ("memory", "pixels", "both")
 FRAMES_PER_SECOND = 60
+Size = tuple[int, int]  # rows and columns of a picture
 
 
 class GameBoyWorld(KernelWorld):
@@ -50,11 +49,15 @@ class GameBoyWorld(KernelWorld):
 
     @classmethod
     def of(
-        cls, profile: Profile, cartridge: Cartridge, starts: list[StartConsole], screen: tuple[int, int] | None = None
+        cls,
+        profile: Profile,
+        cartridge: Cartridge,
+        starts: list[StartConsole],
+        screen_size: Size | None = None,
     ) -> GameBoyWorld:
         """A world of these consoles. It cannot be pickled."""
         world = object.__new__(cls)
-        world._lay_out(profile, cartridge, starts, profile.observation.kind, profile.episode.length, screen)
+        world._lay_out(profile, cartridge, starts, profile.observation.kind, profile.episode.length, screen_size)
         KernelWorld.__init__(world)
         return world
 
@@ -76,7 +79,7 @@ class GameBoyWorld(KernelWorld):
         rom: str | Path | None = None,
         observation: str | None = None,
         episode_length: int | None = None,
-        screen: tuple[int, int] | None = None,
+        screen_size: Size | None = None,
         **others: Any,
     ) -> None:
         if "guide" in others:
@@ -94,15 +97,21 @@ class GameBoyWorld(KernelWorld):
             where = f"{found.path} lists no values for it ([observation] memory)"
             raise OptionError(f"observation is {kind!r}, but {where}")
         length = episode_length or found.profile.episode.length
-        self._lay_out(found.profile, cartridge, starts, kind, length, screen)
+        self._lay_out(found.profile, cartridge, starts, kind, length, screen_size)
 
     def _lay_out(
-        self, profile: Profile, cartridge: Cartridge, starts: list[StartConsole], kind: str, length: int, screen: Any
+        self,
+        profile: Profile,
+        cartridge: Cartridge,
+        starts: list[StartConsole],
+        kind: str,
+        length: int,
+        screen_size: Any,
     ) -> None:
         """Declare the world."""
         made = ProfileTables(profile, cartridge.memory, length)
         frames_at = cartridge.memory + made.visited_bytes
-        form = _picture_form(profile, frames_at, screen)
+        form = _picture_form(profile, frames_at, screen_size)
         rows, columns, stack, channels, _ = form
         self.memory = frames_at + (rows * columns * stack if kind != "memory" and stack > 1 else 0)
         self.tables = {
@@ -138,16 +147,10 @@ class GameBoyWorld(KernelWorld):
 
     def render(self, state: Any, params: Any, mode: str, memory: Any = None) -> np.ndarray:
         """The screen, (144, 160, 3)."""
-        tables = _Screens(PlainRows(self.tables["screens"]))
-        shades = [[shade(state, PlainRows(memory), tables, y, x) for x in range(WIDTH)] for y in range(HEIGHT)]
-        return np.repeat(GREYS[np.array(shades)][:, :, None], 3, 2)
-
-
-class _Screens:
-    """The only table that a picture needs."""
-
-    def __init__(self, screens: PlainRows) -> None:
-        self.screens = screens
+        record = np.zeros(1, self.state_dtype)
+        for name in ("shown", "start"):
+            record[name] = getattr(state, name)
+        return np.repeat(screen(record, memory, self.tables["screens"])[:, :, None], 3, 2)
 
 
 def _made_again(options: dict[str, Any], values: dict[str, Any]) -> GameBoyWorld:
@@ -163,8 +166,8 @@ def _console_numbers(start: StartConsole) -> list[int]:
     return numbers
 
 
-def _picture_form(profile: Profile, frames_at: int, screen: tuple[int, int] | None) -> tuple[int, ...]:
+def _picture_form(profile: Profile, frames_at: int, screen_size: Size | None) -> tuple[int, ...]:
     """Rows, columns, pictures in a stack, channels of each, and where older pictures are kept."""
     pixels = profile.observation.pixels
-    rows, columns = screen or (HEIGHT // pixels.shrink, WIDTH // pixels.shrink)
+    rows, columns = screen_size or (HEIGHT // pixels.shrink, WIDTH // pixels.shrink)
     return rows, columns, pixels.stack, 1 if pixels.grey else 3, frames_at
