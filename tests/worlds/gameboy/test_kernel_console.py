@@ -30,6 +30,7 @@ memory = [{{ value = "value" }}]
 [episode]
 length = 100000000
 """
+pytestmark = pytest.mark.timeout(600)  # the first test compiles the console
 
 
 def console(data, frames=60, name="rom"):

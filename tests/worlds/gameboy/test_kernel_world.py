@@ -17,6 +17,7 @@ from rookery.worlds.gameboy.kernel.world import GameBoyWorld
 from rookery.worlds.gameboy.rom import built_in_rom
 
 ID = "rookery/CompiledGameBoy-v0"
+pytestmark = pytest.mark.timeout(600)  # the first test compiles the console
 
 
 @pytest.fixture(scope="module")

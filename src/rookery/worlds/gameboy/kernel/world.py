@@ -40,7 +40,7 @@ class GameBoyWorld(KernelWorld):
     bounds = False  # the tests run it checked
     render_parameters = {"draw": 1}
     action_space = spaces.Discrete(1)
-    observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+    observation_space: spaces.Space = spaces.Box(0.0, 1.0, (1,), np.float32)
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -137,11 +137,12 @@ class GameBoyWorld(KernelWorld):
         self.action_space = spaces.Discrete(len(profile.actions.buttons))
         seen = MemoryObservation(profile.observation, profile.memory, index).space
         pictures = spaces.Box(0, 255, (channels * stack, rows, columns), np.uint8)
-        self.observation_space, self.observe = {
+        forms: dict[str, tuple[Any, Any]] = {
             "memory": (seen, observe_memory),
             "pixels": (pictures, observe_pixels),
             "both": (spaces.Dict({"memory": seen, "pixels": pictures}), observe_both),
-        }[kind]
+        }
+        self.observation_space, self.observe = forms[kind]
         fps = max(1, FRAMES_PER_SECOND // profile.actions.frame_skip)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": fps, "outcomes": tuple(profile.info.values)}
 
@@ -150,7 +151,7 @@ class GameBoyWorld(KernelWorld):
         record = np.zeros(1, self.state_dtype)
         for name in ("shown", "start"):
             record[name] = getattr(state, name)
-        return np.repeat(screen(record, memory, self.tables["screens"])[:, :, None], 3, 2)
+        return np.repeat(screen(record, memory, np.asarray(self.tables["screens"]))[:, :, None], 3, 2)
 
 
 def _made_again(options: dict[str, Any], values: dict[str, Any]) -> GameBoyWorld:
