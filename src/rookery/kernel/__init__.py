@@ -1,6 +1,7 @@
 """Kernel worlds: the contract, the compilers for CPU and GPU, and what runs the compiled code.
 
-The names here are for authors of worlds: the class to derive from, its tables, random numbers, and one env of a world.
+The names here are for authors of worlds: the class to derive from, its tables, random numbers, helpers of
+large worlds, and one env of a world.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from rookery.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from rookery.kernel.declarations import inlined, mark_problem, not_inlined, whole
     from rookery.kernel.kernel_env import KernelEnv
     from rookery.kernel.parallel_env import KernelParallelEnv
     from rookery.kernel.random import integer, normal, uniform
@@ -22,14 +24,19 @@ __all__ = [
     "KernelWorld",
     "Table",
     "TableWindow",
+    "inlined",
     "integer",
+    "mark_problem",
     "normal",
+    "not_inlined",
     "uniform",
+    "whole",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        ".declarations": "inlined mark_problem not_inlined whole",
         ".kernel_env": "KernelEnv",
         ".parallel_env": "KernelParallelEnv",
         ".random": "integer normal uniform",
