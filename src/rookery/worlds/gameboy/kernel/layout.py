@@ -21,7 +21,6 @@ STATE = {
     "lcd_due": "i8",  # the LCD's next event
     "serial_due": "i8",  # when the byte is out
     "clock_at": "i8",  # when the cartridge's clock was 0
-    "loop_t": "i8",  # when the last jump back was made, and what followed from it: see loops.py
     "pc": "i4",
     "sp": "i4",
     "rom_low": "i4",  # what is added to an address below 4000 to get the place in the ROM
@@ -29,11 +28,9 @@ STATE = {
     "ram_at": "i4",  # where the cartridge's RAM at A000 is in the memory; -1 if there is none now
     "bank": "i4",  # registers of the cartridge
     "bank2": "i4",
-    "loop_pc": "i4",
     "window_line": "i4",  # of the window, that is drawn next
     "frames": "i4",  # frames since the start, those that were cut short included
     "reg": ("u1", (8,)),  # B C D E H L F A: in the order of the instructions' fields, with F in place of (HL)
-    "loop_reg": ("u1", (8,)),
     "ime": "u1",
     "ei": "u1",  # 1 after EI, 2 during the instruction after it
     "halted": "u1",  # RUNS, HALTS, STOPS, LOCKED
