@@ -96,7 +96,7 @@ EXAMPLES = (
     "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
     "rookery train CartPole-v1 --num-episodes 500 --learning-rate 1e-3",
     "rookery train CartPole-v1 --from latest --steps 50_000",
-    "rookery train hockey --opponents self,strong --steps 1e7",
+    "rookery train catch --num-envs 1024 --steps 2M",
     "rookery train configs/curriculum_base.json --num-envs 8 --name third",
 )
 

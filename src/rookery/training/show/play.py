@@ -28,7 +28,7 @@ def play(
     """Play a game yourself, or watch others play, in a window; returns the score.
 
     Args:
-        world: A game, such as "hockey"; any other world is played by the keyboard, alone.
+        world: A game that comes with rookery; any other world is played by the keyboard, alone.
         player: The left player: "human", a script ("weak", "strong"), "agent" (the one that comes with rookery), a run,
             a checkpoint's folder, or "my_agent.py:Agent"; if omitted, you.
         opponent: The right player; if omitted, the agent that comes with rookery.
