@@ -484,8 +484,8 @@ def missing(owner: str, name: str, known: Iterable[str]) -> str:
 
     >>> missing("an Agent", "learn", ["act"]).partition(";")[0]
     "an Agent has no 'learn'"
-    >>> missing("an Agent", "atc", ["act"])
-    "an Agent has no 'atc'; did you mean 'act'?"
+    >>> missing("an Agent", "acts", ["act"])
+    "an Agent has no 'acts'; did you mean 'act'?"
     """
     start = f"{owner} has no {name!r}"
     if name.startswith("_"):

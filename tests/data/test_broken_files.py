@@ -161,7 +161,7 @@ KINDS = {
     ),
     "truncated parquet": Broken(lambda path: damaged(path, 700), "cut off or damaged", "BTC.parquet"),
     "truncated parquet footer": Broken(lambda path: damaged(path, -4), "cut off or damaged", "BTC.parquet"),
-    "text called parquet": Broken(csv(), "is no .parquet file: its first bytes are", "BTC.parquet"),
+    "text called parquet": Broken(csv(), "parquet file: its first bytes are", "BTC.parquet"),
     "pickle": Broken(content(PICKLE), CONVERT + ".*read_pickle.*to_parquet", "BTC.pkl"),
     "pickle called csv": Broken(content(PICKLE), CONVERT, "BTC.csv"),
     "pickle called parquet": Broken(content(PICKLE), CONVERT, "BTC.parquet"),

@@ -16,7 +16,10 @@ from rookery.engine.kernel import KernelEngine
 from rookery.engine.settings import Settings
 from rookery.errors import CallPending, EngineClosed, NoCallPending, OptionError, UsageError
 
-INTERNAL = {"is_in_flight", "send_segments", "receive_segments", "require_usable", "forkable", "batch", "description"}
+INTERNAL = {
+    "is_in_flight", "send_segments", "receive_segments", "require_usable", "forkable", "batch", "description",
+    "step_rows",  # of evaluations, whose envs are never on a GPU
+}  # fmt: skip
 
 
 def on_cpu(world, num_envs):

@@ -156,7 +156,7 @@ def test_a_list_of_worlds():
     envs = rookery.make_vec([lambda: Counter(2), lambda: Counter(5)], backend="serial")
     assert envs.num_envs == 2
     assert envs.get_attr("length") == (2, 5)
-    with pytest.raises(OptionError, match="holds 2 worlds"):
+    with pytest.raises(OptionError, match="2 worlds"):
         envs.resize(3)
 
 

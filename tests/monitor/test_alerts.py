@@ -89,7 +89,7 @@ def test_nothing_is_sent_when_nothing_is_configured(monkeypatch: pytest.MonkeyPa
     ("webhook", "command", "reason"),
     [("http://127.0.0.1:1/secret-path", None, "refused"),
      ("http://127.0.0.1:port/secret-path", None, "cannot be understood"),
-     ("file:///etc/secret-path", None, "no http"),
+     ("file:///etc/secret-path", None, "http"),
      (None, "/no/such/secret-path", "No such file"),
      (None, "'secret-path", "cannot be split"),
      (None, f"{sys.executable} -c 'raise SystemExit(3)' secret-path", "status 3")],

@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "seeds": ([*TRAIN, "--seeds", str(10**9)], "--seeds"),
     "numbers beyond 2**63": (_set(TRAIN, steps=10**40), "2**63"),
     "population": (_set(SEARCH, search__population__size=10**12), "search.population.size"),
-    "workers of a search": (_set(SEARCH, search__workers=10**6, search__n_trials=10**7), "search.workers"),
+    "workers of a search": (_set(SEARCH, search__workers=10**6, search__n_trials=10**7), "search.jobs"),
     "seeds of a trial": (_set(SEARCH, search__seeds=10**12), "search.seeds"),
     "verified trials": (_set(SEARCH, search__verify=10**12), "search.verify"),
     "resume": (["resume", "RUN", "--trust"], "ppo.rollout_length"),

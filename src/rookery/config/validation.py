@@ -234,7 +234,7 @@ def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
         beginning, there = "", f"at {f'`{section}`' if section else 'the top level'}"
     if near:
         return f"{beginning}unknown key `{key}`; did you mean {fields.join_or([f'`{name}`' for name in near])}?"
-    if text := answer(leaf, ANSWERS):
+    if not owner.nested and (text := answer(leaf, ANSWERS)):  # inside a table of its own, few keys are valid
         return f"{beginning}unknown key `{key}`; {text}"
     return f"{beginning}unknown key `{key}`; the keys {there} are {', '.join(keys)}"
 

@@ -182,6 +182,8 @@ def _choose(
     engines between which it leaves open which is fastest."""
     known = recall_fastest(source, num_envs, workers, at_least) if by_contest and backend == "auto" else None
     if known is not None and (known[0] == "kernel") == (kernel_of(source) is not None):
+        if known[0] != "kernel":
+            _hint_at_compiled(source.name)
         return _as_before(*known)
     if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
         backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)

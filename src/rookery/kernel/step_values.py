@@ -171,6 +171,7 @@ def _try_step(world: KernelWorld) -> Any:
     given: dict[str, Any] = {name: PlainRecord(np.zeros(1, dtype)[0]) for name, dtype in kinds.items()}
     infos = PlainRows(np.zeros(agents, world.info_dtype))
     given |= {"info": infos[0] if agents == 1 else infos, "params": PlainRecord(world.params_record()[0])}
+    given["memory"] = PlainRows(np.zeros(world.memory, np.uint8))
     given["tables"] = SimpleNamespace(**{name: PlainRows(np.asarray(table)) for name, table in world.tables.items()})
     adapt(world.reset, "reset")(*(given[name] for name in ARGUMENTS["reset"]))
     action = np.array([deepcopy(world.action_space).sample() for _ in range(agents)])

@@ -99,34 +99,35 @@ class TwoPlayerWorld(KernelWorld):
         world_step, set_actions = with_truncated(world, "step"), _build_set_actions(world)
         clear_info, write_info = build_clear(world.info_dtype), _build_write_info(world)
 
-        def reset(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
+        def reset(state: Any, params: Any, tables: Any, scratch: Any, info: Any, memory: Any) -> None:
             side = params.player_one_agent
             if side < 0:
                 side = integer(state, 0, 2)
             state.player_one_agent = side
             for agent in range(2):
                 clear_info(scratch.agent_infos[agent])
-            world_reset(state, params, tables, scratch, scratch.agent_infos)
-            write_info(state, params, tables, scratch, info)
+            world_reset(state, params, tables, scratch, scratch.agent_infos, memory)
+            write_info(state, params, tables, scratch, info, memory)
 
-        def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
+        def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any, memory: Any) -> Any:
             side = state.player_one_agent
             set_actions(scratch.agent_actions, action, side)
             for agent in range(2):
                 clear_info(scratch.agent_infos[agent])
                 scratch.agent_rewards[agent] = 0.0
+            infos, rewards = scratch.agent_infos, scratch.agent_rewards
             terminated, truncated = world_step(
-                state, scratch.agent_actions, params, tables, scratch, scratch.agent_infos, scratch.agent_rewards
+                state, scratch.agent_actions, params, tables, scratch, infos, rewards, memory
             )
             for agent in range(2):
                 state.agent_returns[agent] += scratch.agent_rewards[agent]
             state.steps += 1  # as it will be when player one observes; the engine counts after this function
-            write_info(state, params, tables, scratch, info)
+            write_info(state, params, tables, scratch, info, memory)
             state.steps -= 1
             return scratch.agent_rewards[side], terminated, truncated
 
-        def observe(state: Any, out: Any, params: Any, tables: Any, scratch: Any) -> None:
-            world_observe(state, out, state.player_one_agent, params, tables, scratch)
+        def observe(state: Any, out: Any, params: Any, tables: Any, scratch: Any, memory: Any) -> None:
+            world_observe(state, out, state.player_one_agent, params, tables, scratch, memory)
 
         self.reset, self.step, self.observe = reset, step, observe
         self.action_mask = self.easy = self.turn = None
@@ -208,7 +209,7 @@ def _build_set_actions(world: KernelWorld) -> Function:
 
 
 def _build_write_info(world: KernelWorld) -> Function:
-    """`write_info(state, params, tables, scratch, info)`: the infos of player one, from those of the world's agents."""
+    """`write_info(state, params, tables, scratch, info, memory)`: the infos of player one, from those of the agents."""
     copy_info, write_masks = _build_copy(world), _build_write_masks(world)
     observe, judges = adapt(world.observe, "observe"), "winner" not in world.info
 
@@ -221,12 +222,12 @@ def _build_write_info(world: KernelWorld) -> Function:
 
     judge = write_winner if judges else leave_winner
 
-    def write_info(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
+    def write_info(state: Any, params: Any, tables: Any, scratch: Any, info: Any, memory: Any) -> None:
         side = state.player_one_agent
         copy_info(scratch.agent_infos[side], info)
         judge(state, info, side)
         info.return_agent_two = state.agent_returns[1 - side]
-        observe(state, info.obs_agent_two, 1 - side, params, tables, scratch)
+        observe(state, info.obs_agent_two, 1 - side, params, tables, scratch, memory)
         write_masks(state, info, side, params, tables)
 
     return write_info

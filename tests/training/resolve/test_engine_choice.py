@@ -133,7 +133,7 @@ def test_continuous_control_is_normalised_unless_the_user_says_no():
     assert usual_options(vector, vector)["ppo"] == {"normalise_observations": True, "normalise_rewards": True}
     assert usual_options(vector, gs.Discrete(2)) == usual_options(gs.Box(0, 1, (8, 8, 3)), vector) == {}
     known = resolve_run(build_config("Pendulum-v1", compiled=False, learner="ppo", num_envs=1, backend="serial"))
-    assert known.with_spaces(vector, vector).config.ppo.normalise_rewards is False  # its recipe has none
+    assert known.with_spaces(vector, vector).config.ppo.normalise_observations is False  # its recipe does not
     run = resolve_run(build_config("Pendulum-v1", compiled=False, learner="td3", num_envs=1, backend="serial"))
     run = run.with_config(learner="ppo", ppo=PPOOptions())
     run = replace(run, world=replace(run.world, name="mine"))

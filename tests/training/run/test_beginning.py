@@ -85,9 +85,9 @@ def test_a_file_by_its_keyword(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps(small("ppo", tmp_path / "runs", steps=64)))
     assert rookery.train(config_path=file).total_steps == 64
-    for call in ({}, {"what": "CartPole-v1", "config_path": str(file)}):
+    for world, call in ((None, {}), ("CartPole-v1", {"config_path": str(file)})):
         with pytest.raises(UsageError, match="give one of them"):
-            rookery.train(**call)
+            rookery.train(world, **call)
 
 
 def test_a_gpu_that_is_not_there(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_bad_answers_change_nothing_and_are_recorded(guided: Guided) -> None:
     records = [record for info in infos if "hints" in info for record in json.loads(info["hints"])]
     assert [record["env_step"] for record in records] == [2, 3, 4, 5]
     assert records[0]["hint"] == good["hint"] and records[0]["asked_at"] == 1 and records[0]["weight"] == 1
-    assert "no reward" in records[1]["refused"] and records[2]["error"] == "it is asleep"
+    assert "gold" in records[1]["refused"] and records[2]["error"] == "it is asleep"
     assert records[3]["hint"] is None
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from rookery.errors import OptionError
 from rookery.training.players.file_player import find_opponent
-from rookery.training.resolve.world_choice import find
-from rookery.training.show.by_hand import play_by_hand
 from rookery.worlds import registry
 from rookery.worlds.world_spec import load_object
 
@@ -45,6 +43,9 @@ def play(
         for name, value in {"player": player, "opponent": opponent, "mode": mode}.items():
             if value is not None:
                 raise OptionError(f"{world} is played alone: --{name} is for {' and '.join(registry.games())}")
+        from rookery.training.resolve.world_choice import find  # they import torch, which a game does not need
+        from rookery.training.show.by_hand import play_by_hand
+
         return play_by_hand(find(world), fps, seed, games, out)
     left, right = (
         who if who in game.players else find_opponent(who, runs_dir, registry.get(world))

@@ -10,7 +10,7 @@ export async function get(path, query = {}, signal = undefined) {
   return answer(response);
 }
 
-/** Change something: needs --allow-control. A server that was started again has another CSRF token: it is read again. */
+/** Change something: needs --allow-control. A restarted server has another CSRF token: it is read again. */
 export async function post(path, body = {}) {
   const known = token;
   const response = await send(path, body);

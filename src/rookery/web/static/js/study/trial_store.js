@@ -57,7 +57,7 @@ export function trialStore(path, signal, ask = getPacked) {
 
   /** Parameters of trials that are known; of others, the next look at the trials brings them. */
   function takeParams(news) {
-    if (news.cursor.split("-")[0] !== cursor.split("-")[0]) return; // of a study that has taken the name in the meantime
+    if (news.cursor.split("-")[0] !== cursor.split("-")[0]) return; // of another study that took the name
     const at = placesIn(news);
     store.space = news.space;
     for (const [name, column] of Object.entries(news.params)) {
