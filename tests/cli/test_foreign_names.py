@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from rookery import foreign_names
+from rookery import foreign_names, foreign_options
 from rookery.cli.main import build_parser, main
 from rookery.config import user_config
 from rookery.config.fields import fields
@@ -78,7 +78,6 @@ MISTAKES = [
     ("CleanRL", "rookery train CartPole-v1 --ent-coef 0.01", "--set ent_coef=VALUE"),
     ("CleanRL", "rookery train CartPole-v1 --n-steps 64", "--set n_steps=VALUE"),
     ("CleanRL", "rookery train CartPole-v1 --clip 0.1", "--set ppo.clip=VALUE"),
-    ("CleanRL", "rookery train CartPole-v1 --cuda", '--set device="cuda"'),
     ("CleanRL", "rookery train CartPole-v1 --capture-video", "write --video"),
     ("CleanRL", "rookery train CartPole-v1 --torch-deterministic", "omit it"),
     ("CleanRL", "rookery train CartPole-v1 --wandb-project-name x", "--set monitor.wandb=true"),
@@ -128,6 +127,8 @@ MISTAKES = [
     ("typing", "rookery sweep", "did you mean search"),
     ("typing", "rookery evaluate a", "did you mean eval"),
     ("typing", "rookery train CartPole-v1 --gamma 0.9", "gamma=VALUE"),
+    ("SB3", "rookery train CartPole-v1 --vec-env subproc", "--backend process"),
+    ("CleanRL", "rookery train CartPole-v1 --cuda", "--device cuda"),
 ]
 
 
@@ -207,7 +208,7 @@ def test_no_word_that_rookery_has_is_in_the_table():
     import rookery
 
     assert not {*rookery.__all__} & {*foreign_names.PYTHON} - {"load", "evaluate"}
-    assert not {key for key in fields() if "." not in key} & {*foreign_names.ANSWERS, *foreign_names.RUN_KEYS}
+    assert not {key for key in fields() if "." not in key} & {*foreign_options.ANSWERS, *foreign_options.RUN_KEYS}
 
 
 def test_a_setting_that_is_suggested_works():

@@ -51,6 +51,20 @@ def test_runs_are_selected(runs, capsys, words, expected):
     assert status == 0 and {row["name"] for row in found["runs"]} == expected
 
 
+def test_runs_are_sorted(runs, capsys):
+    """The largest first, names from A to Z; a key that there is not is answered with those that there are."""
+    for key, expected in (("best-eval", ["cart-s2", "cart-s1", "cart-s0", "own"]), ("name", ["cart-s0", "cart-s1"])):
+        _, found = as_json(capsys, "runs", "--sort", key)
+        assert [row["name"] for row in found["runs"]][: len(expected)] == expected
+    assert main(["runs", "--sort", "retrun"]) == 2
+    assert "best_eval" in capsys.readouterr().err
+
+
+def test_from_a_run_alone_is_answered_with_its_world(runs, capsys):
+    assert main(["train", "--from", "cart-s0"]) == 2
+    assert "rookery train CartPole-v1 --from cart-s0" in capsys.readouterr().err
+
+
 def test_a_world_without_runs_is_said(runs, capsys):
     assert main(["runs", "--world", "Pendulum-v1"]) == 0
     assert "there are no runs of Pendulum-v1 in runs" in capsys.readouterr().out

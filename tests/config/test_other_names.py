@@ -10,7 +10,7 @@ from docs.configuration_page import names_tables
 from rookery.config import build_config, collect_changes, collect_config, inputs
 from rookery.config.fields import fields
 from rookery.errors import ConfigError
-from rookery.foreign_names import ANSWERS, OPTIONS, RUN_KEYS, SAME
+from rookery.foreign_options import ANSWERS, OPTIONS, RUN_KEYS, SAME
 from rookery.learners.registry import option_classes
 
 PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"

@@ -17,7 +17,7 @@ from rookery.config.fields import default_of, fields, valid_values
 from rookery.config.layers import OLD_NAMES
 from rookery.config.schema import RunConfig
 from rookery.config.sections import Opponent, Phase, Shaping, Until, Variant
-from rookery.foreign_names import ANSWERS, known_names
+from rookery.foreign_options import ANSWERS, known_names
 from rookery.learners.registry import specs
 
 HEAD = """\

@@ -137,7 +137,8 @@ def test_the_time_of_a_resumed_run_is_that_of_all_its_parts() -> None:
 
 def test_how_fast_episodes_end() -> None:
     fast = telling.progress(500, 1010.0, episodes_per_second=38.25, episodes_in_rollout=47)
-    assert any("38.2/s, 47 in the last rollout" in line for line in rendered([telling.start(), fast]))
+    text = "\n".join(rendered([telling.start(), fast]))
+    assert "mean of the last 100" in text and "38.2/s, 47 in the last rollout" in text
 
 
 def test_the_best_evaluation_stays_known() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
 from rookery.errors import OptionError
-from rookery.foreign_names import ANSWERS, COMMANDS, FLAGS, RUN_KEYS
+from rookery.foreign_names import COMMANDS, FLAGS
+from rookery.foreign_options import ANSWERS, RUN_KEYS
 
 Commands = argparse._SubParsersAction
 
@@ -108,16 +109,25 @@ class Parser(argparse.ArgumentParser):
         if name in FLAGS:
             return FLAGS[name]
         if name in ANSWERS:
-            return _in_the_shell(ANSWERS[name])
+            return _in_the_shell(ANSWERS[name], known)
         return f"write --set {key_named(name)}=VALUE" if key else ""
 
 
-def _in_the_shell(text: str) -> str:
-    """
+def _in_the_shell(text: str, flags: Sequence[str] = ()) -> str:
+    """An answer about keys, as it is typed in the shell.
+
     >>> _in_the_shell("use `monitor.wandb` = true alone")
     'use --set monitor.wandb=true alone'
+    >>> _in_the_shell('use `device` = "cuda" or "cpu"', ["--device"])
+    'use --device cuda or cpu'
     """
-    return re.sub(r'`([\w.]+)` = ("[^"]*"|\[[^\]]*\]|[\w.]+)', r"--set \1=\2", text)
+
+    def typed(found: re.Match[str]) -> str:
+        flag = f"--{found[1].replace('_', '-')}"
+        return f"{flag} {found[2]}".replace('"', "") if flag in flags else f"--set {found[1]}={found[2]}"
+
+    value = r'(?:"[^"]*"|\[[^\]]*\]|[\w.]+)'
+    return re.sub(rf"`([\w.]+)` = ({value}(?: or {value})*)", typed, text)
 
 
 class _Help(argparse._HelpAction):

@@ -95,6 +95,10 @@ def add_runs(commands: Commands) -> None:
     parser.add_argument("names", metavar="RUN", nargs="*", help="only these runs: names, folders, or latest")
     parser.add_argument("--world", metavar="WORLD", help="only runs of this world")
     parser.add_argument(
+        "--sort", metavar="KEY", type=lambda text: text.replace("-", "_"),
+        help="sort by a key of --json, such as best_eval or steps: the largest first",
+    )  # fmt: skip
+    parser.add_argument(
         "--delete", action="store_true",
         help="delete the runs that RUN and --world select, with their checkpoints, after a question",
     )  # fmt: skip
@@ -106,7 +110,7 @@ def _runs(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.training.storage.runs_table import runs
 
-    rows = runs(*options.names, world=options.world, runs_dir=options.runs_dir)
+    rows = runs(*options.names, world=options.world, sort=options.sort, runs_dir=options.runs_dir)
     if options.delete:
         return _delete(options, rows)
     if options.yes:

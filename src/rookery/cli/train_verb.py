@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
@@ -234,6 +235,8 @@ def _help_of(key: str) -> str:
 def _train(options: argparse.Namespace) -> int:
     if options.help_config:
         return _print_config()
+    if options.world is None and options.init_from is not None:
+        raise OptionError(_world_is_missing(options))
     if options.world is None:
         from rookery.cli.train_choices import print_choices
 
@@ -259,6 +262,15 @@ def _train(options: argparse.Namespace) -> int:
     check_installed()
     with _dashboard(config, options.dashboard) as tell_address:
         return _start(config, options, tell_address)
+
+
+def _world_is_missing(options: argparse.Namespace) -> str:
+    """The sentence about `--from RUN` alone. The run may be another person's, so its world is only named here."""
+    from rookery.training.storage.run_dir import RunDir
+    from rookery.training.storage.runs_table import row
+
+    world = row(RunDir.find(options.init_from, Path(options.runs_dir or "runs")))["world"] or "WORLD"
+    return f"--from gives the agent, not the world: write rookery train {world} --from {options.init_from}"
 
 
 def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callable[[], None]) -> int:

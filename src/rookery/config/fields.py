@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from rookery.config.layers import OLD_NAMES
 from rookery.config.schema import RunConfig
-from rookery.foreign_names import known_names
+from rookery.foreign_options import known_names
 from rookery.learners.registry import specs
 
 CLOSE, CLOSE_IN_SECTION = 0.6, 0.75

@@ -23,7 +23,7 @@ from rookery.config.schema import RunConfig
 from rookery.config.table_reader import TableReader, unknown
 from rookery.config.validation import join_problems
 from rookery.errors import ConfigError
-from rookery.foreign_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
+from rookery.foreign_options import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.learners.registry import specs
 from rookery.worlds import registry
 

@@ -1,4 +1,4 @@
-"""From the option names of other libraries to rookery's own (see `foreign_names`), and values that they write in
+"""From the option names of other libraries to rookery's own (see `foreign_options`), and values that they write in
 another form."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any
 
 from rookery.config.code_values import factor_schedule, rate_schedule, recorded
 from rookery.errors import ConfigError
-from rookery.foreign_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
+from rookery.foreign_options import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
 from rookery.learners.registry import option_classes
 
 

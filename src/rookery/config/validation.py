@@ -21,7 +21,8 @@ from rookery.config.schema import RunConfig
 from rookery.config.sections import Phase
 from rookery.console import printable
 from rookery.errors import ConfigError, OptionError
-from rookery.foreign_names import ANSWERS, VALUES, answer
+from rookery.foreign_names import VALUES, answer
+from rookery.foreign_options import ANSWERS
 from rookery.learners.registry import option_classes
 
 LONGEST_VALUE = 60

@@ -49,6 +49,7 @@ COLOURS = {
     "env": "green", "policy": "blue", "learner": "magenta", "gpu": "red", "waiting": "yellow", "evaluation": "cyan",
     "other": "bright_black",
 }  # fmt: skip
+MEANS = "return and length: mean of the last 100"  # the words of the summary, the plot and the dashboard
 SHORT = {"evaluation": "eval"}  # in the legend, for which there is little room
 Part = tuple[int, list[Text]]  # of the panel: if the terminal is too low, those of the highest rank are removed first
 
@@ -219,7 +220,7 @@ def _parts(state: RunState, width: int) -> Iterator[Part]:
     yield 0, _progress(state, width)
     yield 9, [Text()]
     yield 1, _episodes(state, width)
-    yield 12, [_row("", (text, "dim")) for text in filter(None, [", ".join(episode_rate(state.values))])]
+    yield 12, _episode_notes(state, width)
     yield 2, _evaluation(state)
     yield 11, _checkpoint(state)
     yield 6, _losses(state, width)
@@ -289,6 +290,15 @@ def _episodes(state: RunState, width: int) -> list[Text]:
     for line, label, row in zip(lines, labels, curve, strict=True):
         line.append(f"  {label:>{margin}} ", "dim").append(row, "green")
     return lines
+
+
+def _episode_notes(state: RunState, width: int) -> list[Text]:
+    """What the figures above are means of, and how fast episodes end."""
+    means = MEANS if state.values.get("episode/return") is not None else ""
+    notes = _rows("", list(filter(None, [means, ", ".join(episode_rate(state.values))])), width)
+    for note in notes:
+        note.stylize("dim")
+    return notes
 
 
 def _evaluation(state: RunState) -> list[Text]:

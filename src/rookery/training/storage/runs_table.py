@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from rookery.console import printable
-from rookery.errors import RookeryError
+from rookery.errors import OptionError, RookeryError
 from rookery.monitor.formatting import duration
 from rookery.printing import plain_table
 from rookery.training.storage.run_dir import RunDir
@@ -50,16 +50,32 @@ class Runs(list[dict[str, Any]]):
         print_table(self)
 
 
-def runs(*names: NamedRun, world: str | None = None, runs_dir: str | Path = "runs") -> Runs:
+def runs(*names: NamedRun, world: str | None = None, sort: str | None = None, runs_dir: str | Path = "runs") -> Runs:
     """The runs of a folder, as a list of dicts: their worlds, steps, evaluations and states.
 
     Args:
         names: Only these runs: names, paths, or "latest"; if omitted, all.
         world: Only runs of this world, whatever the case of its letters.
+        sort: The key to sort by, such as "best_eval": the largest number first, names from A to Z.
         runs_dir: The folder of the runs.
     """
     rows = [row(run) for run in find_runs(names, runs_dir)] if names else table(runs_dir)
-    return Runs(rows if world is None else [one for one in rows if _is_of(one, world)])
+    found = Runs(rows if world is None else [one for one in rows if _is_of(one, world)])
+    if sort is not None:
+        found.sort(key=_order_by(sort))
+    return found
+
+
+def _order_by(key: str) -> Callable[[dict[str, Any]], Any]:
+    """What `sort` compares; runs that have no such value come last."""
+    if key not in COLUMNS.values():
+        raise OptionError(f"runs cannot be sorted by {key!r}; use one of {', '.join(COLUMNS.values())}")
+
+    def order(row: dict[str, Any]) -> Any:
+        value = row[key]
+        return value is None, value if isinstance(value, str) else -(value or 0)
+
+    return order
 
 
 def find_runs(names: Iterable[NamedRun], runs_dir: str | Path) -> list[RunDir]:

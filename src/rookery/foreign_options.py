@@ -1,0 +1,264 @@
+"""What Stable-Baselines3, RL Zoo, CleanRL, RLlib and Sample Factory call the options of a learner and of a run.
+
+A name with the same meaning is translated, and a line says so (config/translation.py). A name without an equivalent
+raises an error that says what to write. Options are understood where options are: in the section of a learner
+(`ppo.n_steps`), or without one. The tables in docs/migrating.md are made from this module.
+"""
+
+from __future__ import annotations
+
+# Their names of a learner's options, by learner: rookery's option.
+_ALL = {
+    "lr": "learning_rate",
+    "lr_schedule": "learning_rate_schedule",
+    "net_arch": "hidden",
+    "hidden_sizes": "hidden",
+    "hidden_dims": "hidden",
+    "fcnet_hiddens": "hidden",
+    "encoder_mlp_layers": "hidden",
+    "activation_fn": "activation",
+    "fcnet_activation": "activation",
+    "nonlinearity": "activation",
+    "features_extractor_class": "network",
+    "features_extractor_kwargs": "network_options",
+    "discount": "gamma",
+    "discount_factor": "gamma",
+    "grad_clip": "max_grad_norm",
+    "normalize_observations": "normalise_observations",
+    "normalize_observation": "normalise_observations",
+    "normalize_obs": "normalise_observations",
+    "normalize_input": "normalise_observations",
+    "norm_obs": "normalise_observations",
+    "normalize_rewards": "normalise_rewards",
+    "normalize_reward": "normalise_rewards",
+    "normalize_returns": "normalise_rewards",
+    "norm_reward": "normalise_rewards",
+}
+_REPLAY = _ALL | {
+    "learning_starts": "start_steps",
+    "num_steps_sampled_before_learning_starts": "start_steps",
+    "n_steps": "n_step",
+    "replay_buffer_size": "buffer_size",
+    "polyak": "tau",
+}
+OPTIONS: dict[str, dict[str, str]] = {
+    "ppo": _ALL
+    | {
+        "n_steps": "rollout_length",
+        "num_steps": "rollout_length",
+        "rollout": "rollout_length",
+        "rollout_fragment_length": "rollout_length",
+        "n_epochs": "epochs",
+        "num_epochs": "epochs",
+        "update_epochs": "epochs",
+        "num_sgd_iter": "epochs",
+        "num_minibatches": "minibatches",
+        "num_batches_per_epoch": "minibatches",
+        "minibatch_size": "batch_size",
+        "sgd_minibatch_size": "batch_size",
+        "lambda_": "gae_lambda",
+        "clip_range": "clip",
+        "clip_coef": "clip",
+        "clip_param": "clip",
+        "ppo_clip_ratio": "clip",
+        "clip_range_vf": "clip_values",
+        "vf_clip_param": "clip_values",
+        "ppo_clip_value": "clip_values",
+        "ent_coef": "entropy",
+        "entropy_coef": "entropy",
+        "entropy_coeff": "entropy",
+        "exploration_loss_coeff": "entropy",
+        "vf_coef": "value_weight",
+        "vf_loss_coeff": "value_weight",
+        "value_loss_coeff": "value_weight",
+        "kl_target": "target_kl",
+        "normalize_advantage": "normalise_advantages",
+        "norm_adv": "normalise_advantages",
+        "anneal_lr": "learning_rate_schedule",
+        "log_std_init": "log_std",
+        "rnn_size": "recurrent",
+        "lstm_cell_size": "recurrent",
+        "lstm_hidden_size": "recurrent",
+    },
+    "sac": _REPLAY | {"ent_coef": "temperature", "alpha": "temperature", "initial_alpha": "temperature_start"},
+    "dqn": _REPLAY
+    | {
+        "exploration_initial_eps": "epsilon_start",
+        "initial_epsilon": "epsilon_start",
+        "start_e": "epsilon_start",
+        "exploration_final_eps": "epsilon_end",
+        "final_epsilon": "epsilon_end",
+        "end_e": "epsilon_end",
+        "epsilon_timesteps": "epsilon_steps",
+        "double_q": "double",
+    },
+    "td3": _REPLAY
+    | {
+        "target_policy_noise": "policy_noise",
+        "target_noise": "policy_noise",
+        "target_noise_clip": "noise_clip",
+        "policy_frequency": "policy_delay",
+    },
+}
+# Rookery's own names that are known without the learner's section too; many are the same elsewhere.
+SAME = (
+    "activation", "batch_size", "buffer_size", "critic_hidden", "exploration_noise", "gae_lambda", "gamma",
+    "hidden", "max_grad_norm", "network", "network_options", "noise_clip", "normalise_observations",
+    "normalise_rewards", "policy_delay", "policy_noise", "target_entropy", "target_kl", "tau",
+)  # fmt: skip
+# Translated with the help of another key.
+COMBINED = ("train_freq", "train_frequency", "gradient_steps", "exploration_fraction")
+# Keys of the run.
+RUN_KEYS = {
+    "algo": "learner",
+    "algorithm": "learner",
+    "n_timesteps": "steps",
+    "timesteps": "steps",
+    "num_timesteps": "steps",
+    "train_for_env_steps": "steps",
+    "max_episode_steps": "episode_length",
+    "env_id": "world",
+    "env_kwargs": "world_options",
+    "env_config": "world_options",
+    "exp_name": "name",
+    "experiment": "name",
+    "train_dir": "runs_dir",
+    "log_dir": "runs_dir",
+    "n_eval_episodes": "evaluation.episodes",
+    "evaluation_duration": "evaluation.episodes",
+    "track": "monitor.wandb",
+    "with_wandb": "monitor.wandb",
+    "capture_video": "monitor.video",
+    "save_video": "monitor.video",
+}
+_NO_SDE = 'rookery has no state-dependent exploration: omit it, or use `sac.noise` = "pink"'
+_TARGET = (
+    "it counts steps, and rookery counts updates: use `dqn.target_every`, with `dqn.tau` = 1.0 to copy all weights"
+)
+_ONE_RATE = "actor and critics have one learning rate here: use `learning_rate`"
+_OWN_CLASS = "buffers cannot be replaced: omit it; `prioritised` = true gives prioritised replay"
+# Names without an equivalent here, with what to do instead.
+_WORKERS = (
+    "use `num_envs` for the number of envs; worker processes are chosen by themselves, or by `workers`: each steps "
+    "several envs"
+)
+_EVALUATE = "use `evaluation.every`, in steps over all envs"
+_NETS = "networks follow from the spaces: use `ppo.hidden` for their layers, or `ppo.network` for your own"
+_ROLLOUT = (
+    "a batch of PPO is `num_envs` times `ppo.rollout_length` steps: use these, and `ppo.batch_size` for minibatches; "
+    "others have `batch_size`"
+)
+_RECURRENT = "use `ppo.recurrent` = 256, the width of a recurrent core"
+_WATCH = "training opens no window: use `rookery watch RUN` while it runs, or `monitor.video` = true"
+_VIDEO = "use `monitor.video` = true; `rookery watch RUN --out FILE` records one of a trained agent"
+_KEPT = "the best and the last agent are in the run's folder, which `runs_dir` moves: omit it"
+_GOAL = "use `evaluation.stop_at` = 200, the mean return of an evaluation that ends the run"
+_FIXED = "rookery has no such option: omit it"
+_MODEL = 'use `world` and `learner`, as in rookery.train(env, learner="ppo", steps=100_000)'
+# Names without an equivalent here, with what to do instead.
+ANSWERS = {
+    "target_update_interval": _TARGET,
+    "target_network_frequency": _TARGET,
+    "target_network_update_freq": _TARGET,
+    "clip_vloss": "use `ppo.clip_values`, the clip range of value estimates as a number",
+    "use_sde": _NO_SDE,
+    "sde_sample_freq": _NO_SDE,
+    "action_noise": "use `td3.exploration_noise`, the standard deviation as a number, or `td3.noise` = \"pink\"",
+    "autotune": 'use `sac.temperature`: "auto" is learned, a number is constant',
+    "policy_lr": _ONE_RATE,
+    "q_lr": _ONE_RATE,
+    "actor_lr": _ONE_RATE,
+    "critic_lr": _ONE_RATE,
+    "policy": _NETS,
+    "policy_kwargs": "should be a dict with `net_arch`, `activation_fn`, `features_extractor_class` or "
+    "`features_extractor_kwargs`; or use `ppo.hidden` = [64, 64]",
+    "features_extractor": "use `policy_kwargs` = {features_extractor_class}, or `ppo.network`, a class",
+    "share_features_extractor": "actor and critic share their encoder: omit it, or use `ppo.network` for your own two",
+    "normalize_images": "bytes of images are divided by 255: omit it",
+    "ortho_init": "layers have orthogonal weights at the start: omit it",
+    "optimizer_class": "the optimizer is Adam: omit it; `learning_rate` is its step size",
+    "optimizer_kwargs": "the optimizer is Adam: omit it; `learning_rate` is its step size",
+    "model": "use `ppo.hidden` for layers, `ppo.activation`, `ppo.recurrent` and `ppo.network`",
+    "use_lstm": _RECURRENT,
+    "use_rnn": _RECURRENT,
+    "observation_filter": "use `ppo.normalise_observations` = true",
+    "replay_buffer_class": _OWN_CLASS,
+    "replay_buffer_kwargs": _OWN_CLASS,
+    "replay_buffer_config": _OWN_CLASS,
+    "rollout_buffer_class": _OWN_CLASS,
+    "optimize_memory_usage": "rookery has no such option: omit it, or use a smaller `buffer_size`",
+    "stats_window_size": "means are over the last 100 episodes: omit it",
+    "tensorboard_log": "use `monitor.tensorboard` = true; the files are in the run's folder, which `runs_dir` moves",
+    "tb_log_name": "use `name`, the name of the run",
+    "reset_num_timesteps": "rookery.resume(run, steps=...) continues a run: omit it",
+    "log_interval": "lines are printed by time: omit it",
+    "progress_bar": "use `monitor.panel` = true or false",
+    "eval_freq": _EVALUATE,
+    "evaluation_interval": _EVALUATE,
+    "eval_env": "evaluations make envs of their own: omit it; `evaluation.every` and `evaluation.episodes` set them",
+    "save_freq": "use `checkpoints.every`, in steps over all envs",
+    "save_every_sec": "use `checkpoints.every`, in steps over all envs",
+    "cuda": 'use `device` = "cuda" or "cpu"',
+    "num_gpus": 'use `device` = "cuda", and `devices` for several GPUs',
+    "use_gpu": 'use `device` = "cuda"',
+    "framework": "rookery computes with PyTorch: omit it",
+    "torch_deterministic": "the same seed gives the same run here: omit it",
+    "save_model": "every run saves its agent: omit it",
+    "wandb_project_name": "the project is \"rookery\": use `monitor.wandb` = true alone",
+    "wandb_entity": "use `monitor.wandb` = true; its own variables, such as WANDB_ENTITY, say the rest",
+    "wandb_project": "the project is \"rookery\": use `monitor.wandb` = true alone",
+    "upload_model": "agents are in the run's folder: omit it",
+    "hf_entity": "agents are in the run's folder: omit it",
+    "vec_env_cls": "use `backend` = \"process\" or \"serial\"",
+    "vec_env_kwargs": "use `backend`, `workers` and `start_method`",
+    "env_wrapper": "use `wrappers`, a list of classes",
+    "wrapper_class": "use `wrappers`, a list of classes",
+    "num_workers": _WORKERS,
+    "n_workers": _WORKERS,
+    "num_rollout_workers": _WORKERS,
+    "num_env_runners": _WORKERS,
+    "n_procs": _WORKERS,
+    "num_envs_per_worker": _WORKERS,
+    "num_envs_per_env_runner": _WORKERS,
+    "async_rl": "envs step while the learner learns: omit it; `cluster.asynchronous` = true does so on a cluster",
+    "serial_mode": 'use `backend` = "serial"',
+    "train_for_seconds": "use `steps`",
+    "max_time": "use `steps`",
+    "stop": "use `steps`, or `evaluation.stop_at` = 200, the return to reach",
+    "render": _WATCH,
+    "render_mode": _WATCH,
+    "video": _VIDEO,
+    "record_video": _VIDEO,
+    "config": "give its keys themselves, as in rookery.train(world, learning_rate=1e-3)",
+    "args": "give the options themselves, as in rookery.train(world, learning_rate=1e-3)",
+    "env": _MODEL,
+    "env_fn": _MODEL,
+    "make_env": _MODEL,
+    "vec_env": 'use `backend` = "process" or "serial"',
+    "save_path": _KEPT,
+    "best_model_save_path": _KEPT,
+    "log_path": _KEPT,
+    "reward_threshold": _GOAL,
+    "stop_reward": _GOAL,
+    "target_reward": _GOAL,
+    "checkpoint_freq": "use `checkpoints.every`, in steps over all envs",
+    "checkpoint_frequency": "use `checkpoints.every`, in steps over all envs",
+    "normalize": "use `normalise_observations` = true and `normalise_rewards` = true",
+    "num_cpu": _WORKERS,
+    "n_cpu": _WORKERS,
+    "nproc": _WORKERS,
+    "agent": "use `init_from`, a run or a folder that agent.save() wrote",
+    "resume_from": "use rookery.resume(run), or `init_from` for a new run that begins with its agent",
+    "restore": "use rookery.resume(run), or `init_from` for a new run that begins with its agent",
+    "load_checkpoint_kind": "the best agent is loaded; best=False takes the last: omit it",
+    "eval_callback": "evaluations are part of every run: use `evaluation.every` and `evaluation.episodes`",
+    "callback": "use `callbacks`, a list of `rookery.Callback`; evaluations and checkpoints are part of every run",
+    "seed_everything": "use `seed`",
+}  # fmt: skip
+ANSWERS |= {"train_batch_size": _ROLLOUT, "train_batch_size_per_learner": _ROLLOUT, "monitor_dir": _FIXED}
+
+
+def known_names() -> list[tuple[str, str]]:
+    """Every name that is translated, with the key that it means, for suggestions. A name may mean several."""
+    pairs = [(name, f"{learner}.{option}") for learner in OPTIONS for name, option in OPTIONS[learner].items()]
+    return [*pairs, *RUN_KEYS.items()]
