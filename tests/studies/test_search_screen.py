@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
-from rookery.studies.search_screen import print_result
+from rookery.studies.search_screen import SearchScreen, print_result
 from rookery.studies.study_result import BestTrial, StudyResult
 
 BEST = BestTrial(7, {"ppo.clip": 0.2}, 490.0, (480.0, 500.0), 470.0, (460.0, 475.0), ("runs/trial-00007-verify-1000",))
@@ -52,3 +53,13 @@ def test_pruning_says_what_it_saved_and_may_have_cost(capsys):
 
 def test_the_best_value_is_that_on_held_out_seeds():
     assert result().best_value == 470.0 and result().as_json()["best_params"] == {"ppo.clip": 0.2}
+
+
+def test_what_two_workers_notice_is_said_once():
+    out = io.StringIO()
+    with SearchScreen(5, panel=False, stream=out) as screen:
+        for part in ("verify-1000", "verify-1001"):
+            screen.heard({"event": "verify", "trial": 3, "part": part}, None)
+        for _ in range(2):
+            screen.heard({"event": "verified", "trial": 3, "value": 470.0}, None)
+    assert out.getvalue() == "verifying trial 3 on held-out seeds\ntrial 3 reached 470 on held-out seeds\n"

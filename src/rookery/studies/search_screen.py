@@ -29,6 +29,7 @@ class SearchScreen:
         self._due = 0.0
         self._began, self._ended = time.monotonic(), 0
         self._doing: dict[int, str] = {}
+        self._said: set[str] = set()  # two workers may notice the same
 
     def __enter__(self) -> SearchScreen:
         if self._panel and self._verbose and self._stream.isatty():
@@ -62,10 +63,15 @@ class SearchScreen:
                 self.say(f"{_end_text(event)}; {self._progress_text(view)}")
         elif event["event"] == "verify":
             self._doing[trial] = f"verifying trial {trial}"
-            self.say(f"verifying trial {trial}: {event['part']}")
+            self._say_once(f"verifying trial {trial} on held-out seeds")
         elif event["event"] == "verified":
             self._doing.pop(trial, None)
-            self.say(f"trial {trial} reached {number(event['value'])} on held-out seeds")
+            self._say_once(f"trial {trial} reached {number(event['value'])} on held-out seeds")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
 
     def say(self, text: str) -> None:
         """A line, where there is no panel."""
