@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rookery.learners.agent import Agent
     from rookery.learners.algorithms.dqn import DQN
     from rookery.learners.algorithms.ppo import PPO
+    from rookery.learners.algorithms.pqn import PQN
     from rookery.learners.algorithms.sac import SAC
     from rookery.learners.algorithms.td3 import TD3
     from rookery.studies.report.study import Study, list_studies, study
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DQN",
     "PPO",
+    "PQN",
     "SAC",
     "TD3",
     "Agent",
@@ -170,6 +172,7 @@ __getattr__, __dir__ = lazy_names(
         ".learners.agent": "Agent",
         ".learners.algorithms.dqn": "DQN",
         ".learners.algorithms.ppo": "PPO",
+        ".learners.algorithms.pqn": "PQN",
         ".learners.algorithms.sac": "SAC",
         ".learners.algorithms.td3": "TD3",
         ".studies.report.study": "Study list_studies study",

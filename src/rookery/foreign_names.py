@@ -128,7 +128,7 @@ PYTHON = _by_name(
             "EvalCallback CheckpointCallback Monitor StopTrainingOnRewardThreshold BaseCallback ProgressBarCallback "
             "CallbackList RecordEpisodeStatistics WandbCallback StopTrainingOnNoModelImprovement"
         ),
-        f"rookery has PPO, SAC, DQN and TD3: {_TRAIN}": (
+        f"rookery has PPO, SAC, DQN, TD3 and PQN: {_TRAIN}": (
             "A2C DDPG TRPO TQC QRDQN APPO IMPALA RecurrentPPO MaskablePPO HER PPOConfig SACConfig DQNConfig Algorithm "
             "BaseAlgorithm CrossQ ARS HerReplayBuffer"
         ),

@@ -41,21 +41,32 @@ _REPLAY = _ALL | {
     "replay_buffer_size": "buffer_size",
     "polyak": "tau",
 }
+_ROLLOUTS = _ALL | {
+    "n_steps": "rollout_length",
+    "num_steps": "rollout_length",
+    "rollout": "rollout_length",
+    "rollout_fragment_length": "rollout_length",
+    "n_epochs": "epochs",
+    "num_epochs": "epochs",
+    "update_epochs": "epochs",
+    "num_sgd_iter": "epochs",
+    "num_minibatches": "minibatches",
+    "num_batches_per_epoch": "minibatches",
+    "minibatch_size": "batch_size",
+    "sgd_minibatch_size": "batch_size",
+    "anneal_lr": "learning_rate_schedule",
+}
+_EPSILON = {
+    "exploration_initial_eps": "epsilon_start",
+    "initial_epsilon": "epsilon_start",
+    "start_e": "epsilon_start",
+    "exploration_final_eps": "epsilon_end",
+    "final_epsilon": "epsilon_end",
+    "end_e": "epsilon_end",
+}
 OPTIONS: dict[str, dict[str, str]] = {
-    "ppo": _ALL
+    "ppo": _ROLLOUTS
     | {
-        "n_steps": "rollout_length",
-        "num_steps": "rollout_length",
-        "rollout": "rollout_length",
-        "rollout_fragment_length": "rollout_length",
-        "n_epochs": "epochs",
-        "num_epochs": "epochs",
-        "update_epochs": "epochs",
-        "num_sgd_iter": "epochs",
-        "num_minibatches": "minibatches",
-        "num_batches_per_epoch": "minibatches",
-        "minibatch_size": "batch_size",
-        "sgd_minibatch_size": "batch_size",
         "lambda_": "gae_lambda",
         "clip_range": "clip",
         "clip_coef": "clip",
@@ -74,7 +85,6 @@ OPTIONS: dict[str, dict[str, str]] = {
         "kl_target": "target_kl",
         "normalize_advantage": "normalise_advantages",
         "norm_adv": "normalise_advantages",
-        "anneal_lr": "learning_rate_schedule",
         "log_std_init": "log_std",
         "rnn_size": "recurrent",
         "lstm_cell_size": "recurrent",
@@ -82,16 +92,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "sac": _REPLAY | {"ent_coef": "temperature", "alpha": "temperature", "initial_alpha": "temperature_start"},
     "dqn": _REPLAY
-    | {
-        "exploration_initial_eps": "epsilon_start",
-        "initial_epsilon": "epsilon_start",
-        "start_e": "epsilon_start",
-        "exploration_final_eps": "epsilon_end",
-        "final_epsilon": "epsilon_end",
-        "end_e": "epsilon_end",
-        "epsilon_timesteps": "epsilon_steps",
-        "double_q": "double",
-    },
+    | _EPSILON
+    | {"epsilon_timesteps": "epsilon_steps", "double_q": "double"},
     "td3": _REPLAY
     | {
         "target_policy_noise": "policy_noise",
@@ -99,6 +101,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "target_noise_clip": "noise_clip",
         "policy_frequency": "policy_delay",
     },
+    "pqn": _ROLLOUTS | _EPSILON | {"lambda_": "q_lambda"},
 }
 # Rookery's own names that are known without the learner's section too; many are the same elsewhere.
 SAME = (

@@ -57,7 +57,7 @@ MISTAKES = [
     ("SB3", "rookery.SubProcVecEnv", "rookery.make_vec(env, 8)"),
     ("SB3", 'rookery.make_vec_env("CartPole-v1", n_envs=4)', "rookery.make_vec(env, 8)"),
     ("SB3", "rookery.evaluate_policy(agent, env)", "rookery.evaluate(agent_or_run"),
-    ("SB3", "rookery.A2C", "rookery has PPO, SAC, DQN and TD3"),
+    ("SB3", "rookery.A2C", "rookery has PPO, SAC, DQN, TD3 and PQN"),
     ("SB3", 'rookery.load("model.zip")', "rookery import-sb3 model.zip"),
     ("SB3", 'rookery.train("MlpPolicy", steps=64)', "networks follow from the spaces"),
     ("SB3", 'rookery.train("CartPole-v1", policy="MlpPolicy")', "`ppo.hidden`"),

@@ -38,7 +38,7 @@ class WrongLater(Masked):
 """
 
 
-@pytest.mark.parametrize("learner", ["ppo", "dqn"])
+@pytest.mark.parametrize("learner", ["ppo", "dqn", "pqn"])
 @pytest.mark.parametrize("name", ["Masked", "WrongLater"])
 def test_a_mask_of_the_wrong_width_is_one_sentence(learner: str, name: str, tmp_path: Path, capsys) -> None:
     """It names the shape that came and the one that is expected, whenever the mask first does not fit."""

@@ -13,18 +13,19 @@ from learners import offpolicy_tools, scripted
 from learners.offpolicy_tools import Centre, Corridor, arrays, assert_same
 from rookery.errors import OptionError
 from rookery.learners.algorithms.dqn import DQN
-from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import Learner
 from rookery.learners.registry import make_learner, option_classes
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)
 ACTIONS: dict[str, spaces.Space] = {
     "ppo": spaces.Discrete(2), "sac": spaces.Box(-2, 2, (1,), np.float32), "dqn": spaces.Discrete(2),
+    "pqn": spaces.Discrete(2),
 }  # fmt: skip
 SMALL: dict[str, dict[str, Any]] = {
     "ppo": {"rollout_length": 6, "hidden": [8], "epochs": 2, "minibatches": 2, "normalise_rewards": True},
     "sac": {"hidden": [8], "batch_size": 8, "start_steps": 8, "temperature": 0.2, "normalise_rewards": True},
     "dqn": {"hidden": [8], "batch_size": 8, "start_steps": 8, "updates_per_step": 0.5, "epsilon_steps": 100},
+    "pqn": {"rollout_length": 6, "hidden": [8], "epochs": 2, "minibatches": 2, "epsilon_fraction": 0.9},
 }
 # Another value of each option that can change, and what must be so for it to matter.
 OTHER: dict[str, dict[str, Any]] = {
@@ -34,6 +35,8 @@ OTHER: dict[str, dict[str, Any]] = {
     "max_grad_norm": {"max_grad_norm": 1e-3},
     "minibatches": {"minibatches": 3},
     "epochs": {"epochs": 5},
+    "q_lambda": {"q_lambda": 0.1},
+    "epsilon_fraction": {"epsilon_fraction": 0.6},
     "gae_lambda": {"gae_lambda": 0.1},
     "clip": {"clip": 1e-4},
     "clip_schedule": {"clip_schedule": "linear", "clip": 1e-3},
@@ -72,7 +75,7 @@ def make(kind: str, **options: Any) -> Learner:
 
 
 def after_some_steps(learner: Learner) -> Any:
-    if isinstance(learner, PPO):
+    if learner.on_policy:
         script = scripted.Script(SEEN, 4)
         for _ in range(3):
             scripted.play(learner, script, learner.options.rollout_length)

@@ -12,7 +12,7 @@ import pytest
 from rookery.learners import algorithms
 
 FOLDER = Path(algorithms.__file__).parent
-ALGORITHMS = ("ppo", "sac", "dqn", "td3")
+ALGORITHMS = ("ppo", "sac", "dqn", "td3", "pqn")
 FILES = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 LINES = 220
 WORDS = r"accelerator|captur|kernel|cuda|triton|\bgpu|numba|\.type\b|is_cuda"
@@ -64,5 +64,5 @@ def test_the_whole_algorithm_is_in_its_file(name: str) -> None:
     """Networks, acting, targets and the gradient step."""
     tree = ast.parse((FOLDER / f"{name}.py").read_text())
     defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    target = "targets" if name == "ppo" else "td_target"
+    target = "targets" if name in ("ppo", "pqn") else "td_target"
     assert defined >= {"networks", "act", target, "gradient_step"} and any("loss" in each for each in defined)

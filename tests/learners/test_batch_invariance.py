@@ -38,6 +38,8 @@ CASES = {
     "sac, image": ("sac", IMAGE, BOX, SMALL),
     "td3": ("td3", VECTOR, BOX, ODD),
     "dqn": ("dqn", VECTOR, FEW, SMALL),
+    "pqn": ("pqn", VECTOR, FEW, SMALL),
+    "pqn, several choices": ("pqn", MIXED, spaces.MultiDiscrete([3, 2]), {**ODD, "activation": "tanh"}),
     "dqn, dict": ("dqn", MIXED, FEW, {**SMALL, "activation": "gelu"}),
 }
 

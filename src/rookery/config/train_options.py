@@ -57,6 +57,7 @@ class ResumeOptions(OlderNames, total=False):
     sac: Section
     dqn: Section
     td3: Section
+    pqn: Section
     evaluation: Section
     checkpoints: Section
     monitor: Section

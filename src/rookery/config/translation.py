@@ -119,6 +119,8 @@ class Translation:
 
     def _combined(self, learner: str, name: str, value: Any, place: str) -> dict[str, Any]:
         known = option_classes()[learner].model_fields
+        if name == "exploration_fraction" and "epsilon_fraction" in known:
+            return {"epsilon_fraction": value}
         if name == "exploration_fraction":
             return self._epsilon_steps(value, place) if "epsilon_steps" in known else {}
         return self._updates(learner, place) if "updates_per_step" in known else {}

@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from rookery.learners.agent import Agent
     from rookery.learners.algorithms.dqn import DQN
     from rookery.learners.algorithms.ppo import PPO
+    from rookery.learners.algorithms.pqn import PQN
     from rookery.learners.algorithms.sac import SAC
     from rookery.learners.algorithms.td3 import TD3
     from rookery.learners.learner import Learner, StepBatch
     from rookery.learners.learner_spec import LearnerSpec, Options
-    from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options, make_learner
+    from rookery.learners.registry import DQNOptions, PPOOptions, PQNOptions, SACOptions, TD3Options, make_learner
 
 __all__ = [
     "DQN",
     "PPO",
+    "PQN",
     "SAC",
     "TD3",
     "Agent",
@@ -27,6 +29,7 @@ __all__ = [
     "LearnerSpec",
     "Options",
     "PPOOptions",
+    "PQNOptions",
     "SACOptions",
     "StepBatch",
     "TD3Options",
@@ -39,10 +42,11 @@ __getattr__, __dir__ = lazy_names(
         ".agent": "Agent",
         ".algorithms.dqn": "DQN",
         ".algorithms.ppo": "PPO",
+        ".algorithms.pqn": "PQN",
         ".algorithms.sac": "SAC",
         ".algorithms.td3": "TD3",
         ".learner": "Learner StepBatch",
         ".learner_spec": "LearnerSpec Options",
-        ".registry": "DQNOptions PPOOptions SACOptions TD3Options make_learner",
+        ".registry": "DQNOptions PPOOptions PQNOptions SACOptions TD3Options make_learner",
     },
 )

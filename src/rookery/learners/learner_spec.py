@@ -163,6 +163,7 @@ class ActorLayout:
     last: str | None = None  # a last layer with a name of its own
     value: str | None = None  # a dueling network's layer for the value of the state, on which no action depends
     continuous: Literal["cut", "squashed"] = "cut"  # how continuous actions get into their bounds: clipped, or by tanh
+    layer_norm: bool = False  # whether its hidden layers are normalised before the activation
     epsilon: str | None = None  # the option that holds the share of random actions
     noise: str | None = None  # the option that holds the standard deviation of noise on squashed actions
 

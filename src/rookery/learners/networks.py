@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -49,16 +50,31 @@ def forward_hidden(features: Tensor, layers: Params, activation: Callable[[Tenso
     return features
 
 
-class MLP(nn.Module):
-    """A perceptron; `gain` scales the initial weights of its last layer."""
+def normalised(activation: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """An activation after layer normalisation, which has no parameters."""
+    return activation(functional.layer_norm(values, values.shape[-1:]))
 
-    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, activation: str, gain: float = 1.0) -> None:
+
+class MLP(nn.Module):
+    """A perceptron; `gain` scales the initial weights of its last layer. With `layer_norm`, the units of each hidden
+    layer are shifted and scaled to mean 0 and variance 1 before the activation, row by row."""
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int,
+        activation: str,
+        gain: float = 1.0,
+        layer_norm: bool = False,
+    ) -> None:
         super().__init__()
         widths = [inputs, *hidden, outputs]
         gains = [math.sqrt(2)] * len(hidden) + [gain]
         layers = [orthogonal(nn.Linear(a, b), gain) for a, b, gain in zip(widths[:-1], widths[1:], gains, strict=True)]
         self.layers = nn.ModuleList(layers)
-        self.activation_name, self.activation = activation, ACTIVATIONS[activation]
+        self.activation_name, self.layer_norm = activation, layer_norm
+        self.activation = partial(normalised, ACTIVATIONS[activation]) if layer_norm else ACTIVATIONS[activation]
         self.layer_params = [(layer.weight, layer.bias) for layer in layers]
 
     def forward(self, features: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from rookery.errors import OptionError
 from rookery.learners.learner_spec import (
     ALWAYS_ADJUSTABLE,
     REPLAY_ADJUSTABLE,
+    Activation,
     ActorLayout,
     LearnerSpec,
     Options,
@@ -29,7 +30,7 @@ from rookery.learners.schedules import ScheduleText
 @cache
 def specs() -> dict[str, LearnerSpec]:
     """All learners by name: rookery's own, then those of installed packages."""
-    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC, TD3_SPEC)}
+    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC, TD3_SPEC, PQN_SPEC)}
     return own | installed_specs(own)
 
 
@@ -57,6 +58,13 @@ def is_discrete(space: Any) -> bool:
     from gymnasium import spaces
 
     return isinstance(space, spaces.Discrete)
+
+
+def is_choice(space: Any) -> bool:
+    """One discrete action, or several at once."""
+    from gymnasium import spaces
+
+    return isinstance(space, (spaces.Discrete, spaces.MultiDiscrete))
 
 
 def is_continuous(space: Any) -> bool:
@@ -92,19 +100,31 @@ def _all_parts(space: Any, fits: Callable[[Any], bool]) -> bool:
 # --- PPO --------------------------------------------------------------------------------------------------------------
 
 
-class PPOOptions(Options):
-    """Proximal policy optimisation."""
+class RolloutOptions(Options):
+    """Options of learners that learn from rollouts of their present policy."""
 
-    adjustable = ALWAYS_ADJUSTABLE | {
-        "minibatches", "batch_size", "epochs", "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy",
-        "value_weight", "target_kl", "normalise_advantages",
-    }  # fmt: skip
+    adjustable = ALWAYS_ADJUSTABLE | {"minibatches", "batch_size", "epochs"}
     replaces = {"batch_size": "minibatches"}
 
     rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
     minibatches: int = Field(4, ge=1, description="Minibatches per epoch.")
     batch_size: int | None = Field(None, ge=1, description="Rows of a minibatch; if given, it replaces `minibatches`.")
     epochs: int = Field(4, ge=1, le=10_000, description="How many times an update uses its rollout.")
+
+    @property
+    def trace_lambda(self) -> float:
+        """How far back an error of the values counts."""
+        raise NotImplementedError
+
+
+class PPOOptions(RolloutOptions):
+    """Proximal policy optimisation."""
+
+    adjustable = RolloutOptions.adjustable | {
+        "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy", "value_weight", "target_kl",
+        "normalise_advantages",
+    }  # fmt: skip
+
     gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
     clip: float = Field(0.2, gt=0, description="Clip range of the probability ratio.")
     clip_schedule: ScheduleText = Field(
@@ -126,6 +146,10 @@ class PPOOptions(Options):
     recurrent: int | None = Field(
         None, ge=1, lt=2**31, description="Width of a recurrent core (GRU); if omitted, there is none."
     )
+
+    @property
+    def trace_lambda(self) -> float:
+        return self.gae_lambda
 
 
 PPO_SPEC = LearnerSpec(
@@ -287,4 +311,41 @@ TD3_SPEC = LearnerSpec(
     supports=is_bounded,
     needs="td3 needs a Box of floats with finite bounds, or a Dict or Tuple of these",
     actor=ActorLayout("net.layers.", continuous="squashed", noise="exploration_noise"),
+)
+
+
+# --- PQN --------------------------------------------------------------------------------------------------------------
+
+
+class PQNOptions(RolloutOptions):
+    """Parallelised Q-learning: Q(lambda) on rollouts of many envs, without replay and without a target network."""
+
+    adjustable = RolloutOptions.adjustable | {"q_lambda", "epsilon_start", "epsilon_end", "epsilon_fraction"}
+
+    activation: Activation = Field("relu", description="The activation function between layers.")
+    rollout_length: int = Field(32, ge=1, description="Steps of each env between two updates.")
+    q_lambda: float = Field(0.65, ge=0, le=1, description="Lambda of the returns that values are fitted to.")
+    epsilon_start: float = Field(1.0, ge=0, le=1, description="Share of random actions at the start.")
+    epsilon_end: float = Field(0.05, ge=0, le=1, description="Share of random actions in the end.")
+    epsilon_fraction: float = Field(0.2, gt=0, le=1, description="Part of the run over which that share falls.")
+    max_grad_norm: float | None = Field(
+        10.0, gt=0, description='Gradients with a larger norm are scaled down to it; "none" for no limit.'
+    )
+    hidden: Sizes = Field([128, 128], description="Widths of the hidden layers, which are layer-normalised.")
+
+    @property
+    def trace_lambda(self) -> float:
+        return self.q_lambda
+
+
+PQN_SPEC = LearnerSpec(
+    name="pqn",
+    learner="rookery.learners.algorithms.pqn:PQN",
+    policy="rookery.learners.algorithms.pqn:PQNPolicy",
+    options=PQNOptions,
+    supports=is_choice,
+    needs="pqn needs a Discrete or MultiDiscrete",
+    on_policy=True,
+    kernel_envs=64,
+    actor=ActorLayout("net.layers.", epsilon="epsilon_end", layer_norm=True),
 )

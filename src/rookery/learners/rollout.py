@@ -36,6 +36,7 @@ class Rollout:
         self.features = array(memory) if memory else None  # what a recurrent policy remembers after each step
         self.first_memory = torch.zeros(envs, memory, device=device)
         self.masks: Tensor | None = None
+        self.last_masks: Tensor | None = None  # of the actions after the last step, for values of actions
         self.noise: Tensor | None = None
         self._noise_memory: Tensor | None = None  # on a GPU, where the noise of every rollout lies
         self.values: Tensor | None = None  # of the critic and log-probabilities, if known from acting
@@ -133,6 +134,12 @@ class Rollout:
         for kept, leaf in zip(self.last, leaves, strict=True):
             kept[rows] = leaf
 
+    def store_last_mask(self, rows: slice, mask: Any) -> None:
+        """Which actions are allowed after the last step."""
+        if self.last_masks is None:
+            self.last_masks = torch.ones(self.envs, *mask.shape[1:], dtype=torch.bool, device=self.device)
+        self.last_masks[rows] = mask if isinstance(mask, Tensor) else torch.from_numpy(mask).to(self.device)
+
     def new_array(self) -> Tensor:
         """Zeros [steps, envs]: for values, log-probabilities or final values."""
         return torch.zeros(self.length, self.envs, device=self.device)
@@ -216,6 +223,8 @@ class Rollout:
             flags.zero_()
         if self.masks is not None:
             self.masks.fill_(True)
+        if self.last_masks is not None:
+            self.last_masks.fill_(True)
         self.forget()
 
     def forget(self) -> None:
@@ -248,7 +257,7 @@ class Rollout:
             return
         arrays = {name: torch.from_numpy(np.array(value)).to(self.device) for name, value in state["arrays"].items()}
         self.noise = arrays["noise"]
-        for name in ("masks", "values", "log_probs", "final_values"):
+        for name in ("masks", "last_masks", "values", "log_probs", "final_values"):
             setattr(self, name, arrays.get(name))
         for name, tensor in self.tensors().items():
             tensor.copy_(arrays[name])
@@ -273,7 +282,7 @@ class Rollout:
         named |= {f"last{k}": leaf for k, leaf in enumerate(self.last)}
         for name in (
             "actions", "outputs", "rewards", "terminated", "ended", "starts", "features", "first_memory", "masks",
-            "noise", "values", "log_probs", "final_values",
+            "last_masks", "noise", "values", "log_probs", "final_values",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:

@@ -33,6 +33,7 @@ class NumPyAgent:
         self._leaves, self._arrays = description["leaves"], arrays
         self._own: list[dict[str, Any]] = description.get("own", [])  # the steps of a network of the user's own
         self._activate = ACTIVATIONS[description["activation"]]
+        self._normalises = description.get("layer_norm", False)
         self._layers = [(arrays[f"{k}.weight"].T, arrays[f"{k}.bias"]) for k in range(description["layers"])]
         self._head = HEADS[description["head"]["kind"]](description["head"], arrays)
         self._random = np.random.default_rng(0)
@@ -112,7 +113,8 @@ class NumPyAgent:
             features = self._memory = self._remember(features)
         *hidden, (weight, bias) = self._layers
         for inner_weight, inner_bias in hidden:
-            features = self._activate(features @ inner_weight + inner_bias)
+            features = features @ inner_weight + inner_bias
+            features = self._activate(layer_norm(features) if self._normalises else features)
         return features @ weight + bias
 
     def _remember(self, features: np.ndarray) -> np.ndarray:
@@ -231,7 +233,7 @@ def sigmoid(values: np.ndarray) -> np.ndarray:
     return 0.5 + 0.5 * np.tanh(0.5 * values)  # which never overflows
 
 
-def layer_norm(values: np.ndarray, weight: np.ndarray, bias: Any = 0.0) -> np.ndarray:
+def layer_norm(values: np.ndarray, weight: Any = 1.0, bias: Any = 0.0) -> np.ndarray:
     mean, variance = values.mean(1, keepdims=True), values.var(1, keepdims=True)
     return (values - mean) / np.sqrt(variance + np.float32(1e-5)) * weight + bias
 

@@ -190,6 +190,7 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         "leaves": _leaves(saved["observation_space"], ()),
         "activation": saved["options"]["activation"],
         "layers": len(layers),
+        **({"layer_norm": True} if spec.actor.layer_norm else {}),
         **({"own": steps} if steps else {}),
         "head": _head(saved, spec.actor),
     }

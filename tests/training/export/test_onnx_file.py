@@ -43,6 +43,7 @@ KINDS = {  # learner, spaces, options, inputs of the model
     "endless": ("ppo", spaces.Box(-1e38, 1e38, (2,), np.float64), ARM, {}, {"observation": "tensor(double)"}),
     "sac": ("sac", VECTOR, ARM, {}, FLOATS),
     "dqn": ("dqn", VECTOR, spaces.Discrete(3, start=1), {}, FLOATS),
+    "pqn": ("pqn", VECTOR, spaces.MultiDiscrete([3, 2]), {}, FLOATS),
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from training.runs import QUIET, differences, last_state, small, train
 
 
 @pytest.mark.draws
-@pytest.mark.parametrize("learner", ["ppo", "sac", "dqn"])
+@pytest.mark.parametrize("learner", ["ppo", "sac", "dqn", "pqn"])
 def test_a_run_leaves_everything_in_its_folder(learner: str, tmp_path: Path) -> None:
     """The resolved config, metrics, evaluations, checkpoints and a summary; the result can be subscripted."""
     result = train(learner, tmp_path, monitor={"panel": False})

@@ -16,7 +16,9 @@ from training.finished import make_run
 from training.runs import train
 
 
-@pytest.mark.parametrize(("learner", "options"), [("ppo", {"normalise_observations": True}), ("sac", {}), ("dqn", {})])
+@pytest.mark.parametrize(
+    ("learner", "options"), [("ppo", {"normalise_observations": True}), ("sac", {}), ("dqn", {}), ("pqn", {})]
+)
 def test_a_saved_agent_acts_as_before(tmp_path: Path, learner: str, options: dict) -> None:
     """Bit for bit, after another process would have read it."""
     make_run(tmp_path, learner=learner, **options)

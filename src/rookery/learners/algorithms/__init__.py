@@ -1,1 +1,1 @@
-"""PPO, SAC, DQN and TD3: networks, actions, targets, losses and the gradient step, each in one file."""
+"""PPO, SAC, DQN, TD3 and PQN: networks, actions, targets, losses and the gradient step, each in one file."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.execution.rollout_host import RolloutHost
+from rookery.learners.execution.rollout_values import ValueRollout
 
 if TYPE_CHECKING:
     from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
@@ -21,6 +22,10 @@ ACCELERATORS = {
         "kernels.cpu.fused_ppo:FusedPPO",
         "kernels.gpu.fused_device_ppo:DevicePPO",
         "execution.rollout_device:CapturedPPO",
+        "kernels.cpu.fused_ppo:CompiledAdvantages",
+    ),
+    "rookery.learners.algorithms.pqn:PQN": (
+        "execution.rollout_device:CapturedRollout",
         "kernels.cpu.fused_ppo:CompiledAdvantages",
     ),
     "rookery.learners.algorithms.dqn:DQN": ("kernels.cpu.fused_dqn:FusedDQN",),
@@ -45,7 +50,7 @@ def execute(learner: Any, make: Callable[[Any], Any] | None = None) -> None:
 
 def _on_device(learner: Any) -> Callable[[Any], Any]:
     if learner.on_policy:
-        return RolloutHost
+        return ValueRollout if hasattr(learner, "exploration") else RolloutHost
     # Inside: PPO on a GPU needs neither, and both import Numba, which takes seconds of a start.
     if learner.device.type == "cpu":
         from rookery.learners.execution.replay_host import ReplayHost

@@ -1,7 +1,9 @@
-"""How PPO is executed on a GPU with networks that no fused kernels serve: images, dicts, recurrent and custom ones.
+"""How rollouts are learned from on a GPU, with networks that no fused kernels serve: images, dicts, recurrent and
+custom ones.
 
 The algorithm's own code runs, as one CUDA graph for a whole update. What is faster here are the products (see
-`precision`), the way of an image through its convolutions (see `image_path`), and that values are stored while acting.
+`precision`), the way of an image through its convolutions (see `image_path`), and that PPO's values are
+stored while acting.
 """
 
 from __future__ import annotations
@@ -19,11 +21,10 @@ from rookery.learners.kernels.gpu.precision import Products
 from rookery.learners.kernels.gpu.triton_support import has_kernels
 
 
-class CapturedPPO(Accelerator):
-    """Serves PPO on every CUDA device."""
+class CapturedRollout(Accelerator):
+    """Serves PQN on every CUDA device."""
 
     replaces = ("encode", "advantages")
-    stores_values = True
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
@@ -58,15 +59,17 @@ class CapturedPPO(Accelerator):
             return type(self.learner).advantages(self.learner, *outcome)
         from rookery.learners.kernels.gpu.rollout_kernels import advantages_on_device
 
-        return advantages_on_device(*outcome, options.gamma, options.gae_lambda)
+        return advantages_on_device(*outcome, options.gamma, options.trace_lambda)
 
     # --- collecting and updating ------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: Any) -> Any:
         execution = self.learner.execution
         rollout = execution.rollout
-        if rollout.values is None and rollout.recorded == 0:
-            rollout.values, rollout.final_values = rollout.new_array(), rollout.new_array()
+        if rollout.final_values is None and rollout.recorded == 0:
+            rollout.final_values = rollout.new_array()
+        if self.stores_values and rollout.values is None and rollout.recorded == 0:
+            rollout.values = rollout.new_array()
         with self.products:
             return execution.explore_plainly(observations, rows, mask)
 
@@ -95,3 +98,9 @@ class CapturedPPO(Accelerator):
     def _learn(self) -> None:
         with self.products.watched():
             self._metrics.copy_(self.learner.execution.learn_plainly(self._clip))
+
+
+class CapturedPPO(CapturedRollout):
+    """Serves PPO on every CUDA device."""
+
+    stores_values = True

@@ -126,8 +126,8 @@ class RolloutHost(Execution):
         """Values, log-probabilities, advantages and returns of the rollout, each [steps, envs]. The critic's `values`
         may be known already."""
         learner, rollout = self.learner, self.rollout
-        values = self._values() if values is None else values
-        last = learner.values(learner.features(rollout.last, self.memory))
+        values = self.acted_values() if values is None else values
+        last = self.last_values()
         next_values = torch.cat([values[1:], last.unsqueeze(0)])
         if rollout.finals:  # the value after a truncated episode is the critic's
             steps, envs, leaves = rollout.joined_finals()
@@ -137,10 +137,18 @@ class RolloutHost(Execution):
             next_values = torch.where(rollout.ended & ~rollout.terminated, rollout.final_values, next_values)
         if learner.scale is not None:
             learner.scale.update(rollout.rewards, rollout.ended)
-        outcome = learner.scaled_rewards(rollout.rewards), values, next_values, rollout.terminated, rollout.ended
+        rewards = learner.scaled_rewards(rollout.rewards)
+        return self.targets(rewards, values, next_values, rollout.terminated, rollout.ended)
+
+    def targets(self, *outcome: Tensor) -> dict[str, Tensor]:
+        """What is learned from rewards, values, next values and the ends of episodes."""
         if self._corrected:
-            return learner.targets(*outcome, self._log_probs_now(), rollout.log_probs)
-        return learner.targets(*outcome, self.acted_log_probs())
+            return self.learner.targets(*outcome, self._log_probs_now(), self.rollout.log_probs)
+        return self.learner.targets(*outcome, self.acted_log_probs())
+
+    def last_values(self) -> Tensor:
+        """Of the observations after the last step, [envs]."""
+        return self.learner.values(self.learner.features(self.rollout.last, self.memory))
 
     @torch.no_grad()
     def acted_log_probs(self) -> Tensor:
@@ -160,7 +168,7 @@ class RolloutHost(Execution):
             found.append(learner.head.log_prob(outputs, actions[part]))
         return torch.cat(found).reshape(rollout.length, rollout.envs)
 
-    def _values(self) -> Tensor:
+    def acted_values(self) -> Tensor:
         """The critic's values of all observations of the rollout, [steps, envs]."""
         rollout, learner = self.rollout, self.learner
         if rollout.values is not None:

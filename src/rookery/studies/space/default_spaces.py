@@ -40,6 +40,14 @@ OF_LEARNERS: dict[str, Space] = {
         "prioritised": {"choice": [True, False]},
         "priority_exponent": {"uniform": [0.3, 0.9], "when": {"dqn.prioritised": True}},
     },
+    "pqn": SHARED | {
+        "q_lambda": {"choice": [0.3, 0.65, 0.8, 0.9, 0.95]},
+        "epochs": {"log_int": [1, 10]},
+        "epsilon_end": {"log": [0.005, 0.1]},
+        "epsilon_fraction": {"choice": [0.1, 0.2, 0.5]},
+        "learning_rate_schedule": {"choice": ["constant", "linear"]},
+        "hidden": {"choice": NETS},
+    },
     "td3": REPLAY | {"exploration_noise": {"log": [0.03, 0.5]}, "updates_per_step": {"choice": [0.25, 0.5, 1.0]}},
 }  # fmt: skip
 MULTIPLES = (0.125, 0.25, 0.5, 1, 2)  # of an own size, where only its order of magnitude is known to be right
@@ -53,7 +61,7 @@ def default_space(config: RunConfig) -> Space:
     if any(key.startswith(f"{name}.") for key in of_world):
         return _with_own(of_world, config)
     found = {f"{name}.{key}": spec for key, spec in OF_LEARNERS.get(name, _known(name)).items()}
-    if name == "ppo":
+    if "rollout_length" in specs()[name].options.model_fields:
         found |= _rollouts(config)
     return _with_own(found | of_world, config)
 
@@ -75,11 +83,12 @@ def _rollouts(config: RunConfig) -> Space:
     """Numbers of envs, lengths of rollouts and minibatches around the configuration's own. A short run needs
     few envs, and so many updates; where a step costs next to nothing, fewer envs are no slower."""
     options, envs = config.learner_options, config.num_envs
-    found: Space = {"ppo.rollout_length": {"choice": _around(options.rollout_length, FEWEST_STEPS)}}
+    name = config.learner
+    found: Space = {f"{name}.rollout_length": {"choice": _around(options.rollout_length, FEWEST_STEPS)}}
     if options.batch_size is not None:
-        found["ppo.batch_size"] = {"choice": _around(options.batch_size, FEWEST_ROWS)}
+        found[f"{name}.batch_size"] = {"choice": _around(options.batch_size, FEWEST_ROWS)}
     else:
-        found["ppo.minibatches"] = {"choice": _around(options.minibatches, 1)}
+        found[f"{name}.minibatches"] = {"choice": _around(options.minibatches, 1)}
     if isinstance(envs, int) and config.backend == "kernel":
         found["num_envs"] = {"choice": [n for n in _around(envs, 1) if n <= envs]}
     return found

@@ -106,6 +106,8 @@ def sb3_model(agent: Agent) -> Any:
 
 def _refuse_others(agent: Agent) -> None:
     policy = agent.policy
+    if getattr(getattr(policy, "net", None), "layer_norm", False):
+        raise OptionError("an agent of PQN cannot be a model of Stable-Baselines3, which has no layer normalisation")
     if policy.memory_size:
         raise OptionError("a recurrent agent cannot be a model of Stable-Baselines3, which has no recurrent policies")
     if policy.options.network:

@@ -177,7 +177,7 @@ def _key(world: World, more: tuple[object, ...] = ()) -> str | None:
     return key_of(*facts, content=content)
 
 
-LEARNERS = ("ppo",)  # that take tensors from envs
+LEARNERS = ("ppo", "pqn")  # that take tensors from envs
 
 
 def with_envs_on_device(config: RunConfig, world: World) -> RunConfig:

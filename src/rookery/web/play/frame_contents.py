@@ -20,6 +20,7 @@ from rookery.errors import MissingExtra
 from rookery.learners.agent import Agent
 from rookery.learners.algorithms.dqn import QPolicy
 from rookery.learners.algorithms.ppo import ActorCritic
+from rookery.learners.algorithms.pqn import PQNPolicy
 from rookery.learners.algorithms.sac import SACPolicy
 from rookery.learners.algorithms.td3 import TD3Policy
 from rookery.learners.heads import (
@@ -98,11 +99,12 @@ def policy_outputs(
         if allowed is not None:
             outputs = policy.head.apply_mask(outputs, allowed)
         return {**_of_head(policy.head, outputs), "value": float(policy.critic(features).reshape(-1)[0])}
-    if isinstance(policy, QPolicy):
+    if isinstance(policy, (QPolicy, PQNPolicy)):
         values = policy(leaves)
         if allowed is not None:
             values = values.masked_fill(~allowed, -torch.inf)
-        return {"q": _numbers(values), "value": float(values.max())}
+        best = policy.best(values) if isinstance(policy, PQNPolicy) else values.max()
+        return {"q": _numbers(values), "value": float(best)}
     if isinstance(policy, SACPolicy):
         mean, log_std = policy(policy.encoder(leaves))
         return {"mean": _numbers(policy.bounds.to_env(mean.tanh())), "std": _numbers(log_std.exp()), "squashed": True}

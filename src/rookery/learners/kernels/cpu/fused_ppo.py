@@ -34,7 +34,7 @@ class CompiledAdvantages(Accelerator):
         out = np.empty(rewards.shape, np.float32)
         arrays = (x.cpu().numpy() for x in (rewards, values, next_values, terminated, ended))
         options = self.learner.options
-        compute_gae(*arrays, options.gamma, options.gae_lambda, out)
+        compute_gae(*arrays, options.gamma, options.trace_lambda, out)
         return torch.from_numpy(out).to(rewards.device)
 
 

@@ -172,7 +172,7 @@ class FusedUpdate:
         launch_advantages(
             rollout.rewards, None if learner.scale is None else learner.scale.statistics.variance, buffers.values,
             buffers.last_values, rollout.final_values, rollout.terminated, rollout.ended, learner.options.gamma,
-            learner.options.gae_lambda, buffers.advantages,
+            learner.options.trace_lambda, buffers.advantages,
         )  # fmt: skip
 
     def _update_scale(self, buffers: Buffers) -> None:
