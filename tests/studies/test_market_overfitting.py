@@ -11,9 +11,11 @@ import pytest
 
 from rookery.errors import OptionError
 from rookery.performance.overfitting import fold_overfitting
-from rookery.studies.report.market_overfitting import chance_of_worth, market_figures, study_overfitting, trials_tried
+from rookery.performance.worth import beyond, chance_of_worth, excess_moments
+from rookery.studies.report.market_overfitting import market_figures, study_overfitting, trials_tried
 from rookery.studies.storage.study_view import StudyView, TrialView
-from rookery.studies.trials.market_plan import FIGURES, beyond, excess_moments, groups_by_fold
+from rookery.studies.trials.market_plan import BLOCKS, FIGURES, block_sums, groups_by_fold
+from rookery.training.backtest.joined_account import JoinedAccount
 
 PAIRS = groups_by_fold(4)
 
@@ -107,6 +109,47 @@ def test_less_risk_alone_earns_nothing_beyond_holding() -> None:
     assert beyond(0.3 * hold + 0.0005, hold).mean() > 0
     still = np.zeros(500)
     assert (beyond(still, hold) == 0).all() and (beyond(hold, still) == hold).all()
+    assert excess_moments(0.3 * hold, hold)["sharpe_per_bar"] == 0.0
+
+
+def test_the_best_of_trials_that_are_all_equal_is_luck() -> None:
+    """A trial at the median is no better than an average choice, as in the paper."""
+    assert fold_overfitting(np.ones((3, 6)), PAIRS).probability == 1.0
+
+
+def test_overfitting_by_blocks_of_bars(tmp_path: Path) -> None:
+    """Six values by fold say little; the returns of each bar in twelve blocks say more."""
+    rng = np.random.default_rng(7)
+
+    def study(worth: np.ndarray, folder: Path) -> StudyView:
+        found = study_of(np.ones((len(worth), 6)), folder)
+        for trial, mean in zip(found.trials, worth, strict=True):
+            returns = rng.normal(mean, 1.0, 1200)
+            for part, groups in zip(trial.parts.values(), PAIRS, strict=True):
+                rows = np.flatnonzero(np.isin(np.arange(1200) // 300, groups))
+                sums = np.zeros((BLOCKS, 3))
+                np.add.at(sums, rows // 100, np.stack([np.ones(len(rows)), returns[rows], returns[rows] ** 2], axis=1))
+                moments = {"sharpe_per_bar": 0.0, "observations": 600, "skewness": 0.0, "kurtosis": 3.0}
+                (folder / part["run"]).mkdir(parents=True)
+                (folder / part["run"] / FIGURES).write_text(json.dumps({**moments, "blocks": sums.tolist()}))
+        return found
+
+    skilled = study_overfitting(study(np.linspace(0, 0.5, 10), tmp_path / "skilled"))
+    luck = [study_overfitting(study(np.zeros(10), tmp_path / f"luck{k}")) for k in range(8)]
+    assert skilled is not None and skilled.probability < 0.05 and skilled.loss < 0.05 and skilled.trials == 10
+    found = [each.probability for each in luck if each is not None]
+    assert len(found) == 8 and 0.3 < np.mean(found) < 0.7
+
+
+def test_block_sums_of_an_account() -> None:
+    rng = np.random.default_rng(8)
+    hold, agent = (1e5 * np.cumprod(1 + rng.normal(0, 0.01, 101)) for _ in range(2))
+    nothing = np.zeros(100)
+    account = JoinedAccount(np.arange(101), {"agent": agent, "hold": hold}, nothing, nothing, {}, nothing, {})
+    sums = block_sums(account, np.array([0, 50, 90, 200]))
+    assert sums[:, 0].tolist() == [49, 40, 11, 0]
+    excess = beyond(account.returns("agent"), account.returns("hold"))
+    assert sums[:, 1].sum() == pytest.approx(excess.sum()) and sums[1, 1] == pytest.approx(excess[49:89].sum())
 
 
 def test_the_report_has_all_figures_once_the_folds_have_theirs(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def add_deploy(commands: Commands) -> None:
 def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--margin", type=float, metavar="M",
-        help="by how much it must be better: of the mean return (0), of the share of decided games (0) or of the "
-        "Sharpe ratio a year (0.1)",
+        help="by how much it must be better: of the mean return, of the share of decided games or of the Sharpe ratio "
+        "a year (0)",
     )  # fmt: skip
     parser.add_argument(
         "--episodes", "--games", type=int, metavar="N", help="how many new episodes (200) or games (400) decide"

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from rookery.config import RunConfig, build_config
 from rookery.console import printable
 from rookery.deploy.gates import EPISODES, GAMES, GateResult, evaluation_gate, games_gate
+from rookery.deploy.market_conditions import Limits
 from rookery.deploy.market_gate import last_segment, market_gate, share_bars
 from rookery.deploy.registry import Registry, Version
 from rookery.deploy.registry_files import Entry
@@ -74,8 +75,8 @@ def compare(
         before = history.comparisons_on(segment)
         log({"gate": kind, "segment": segment, "comparisons_before": before})
         study = candidate.study or StudyView(candidate.run.name, None, "", True, ())
-        margin = {} if options.margin is None else {"margin": options.margin}
-        return market_gate(run, champion, study=study, comparisons=before, **margin)
+        limits = Limits().with_margin(options.margin)
+        return market_gate(run, champion, study=study, comparisons=before, limits=limits)
     seed = _unused_seed(options.seed, history)
     count = options.episodes or (GAMES if kind == "games" else EPISODES)
     log({"gate": kind, "seed": seed, "episodes": count})

@@ -13,11 +13,19 @@ import numpy as np
 
 from rookery.config import RunConfig, build_config
 from rookery.deploy.gates import GateResult
+from rookery.deploy.market_conditions import (
+    Compared,
+    Condition,
+    Limits,
+    StudyEvidence,
+    market_conditions,
+)
 from rookery.errors import OptionError, RookeryError
 from rookery.performance.ratios import max_drawdown
-from rookery.studies.report.market_overfitting import chance_of_worth, study_overfitting, trials_tried
+from rookery.performance.worth import annual_sharpe
+from rookery.studies.report.market_overfitting import fold_figures, study_overfitting, trials_tried
 from rookery.studies.storage.study_view import StudyView
-from rookery.studies.trials.market_plan import figures_of, played, ratio
+from rookery.studies.trials.market_plan import played
 from rookery.training.backtest.backtest import world_to_test
 from rookery.training.backtest.figures import date_text
 from rookery.training.backtest.joined_account import JoinedAccount
@@ -25,11 +33,6 @@ from rookery.training.backtest.recording import MarketView
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds.market.market_options import with_own_names
 
-MARGIN = 0.1  # of the Sharpe ratio a year
-CONFIDENCE = 0.95  # of the deflated Sharpe ratio
-MOST_OVERFITTING = 0.5  # from here on, the best trial of one half of the bars is worse than the median in the other
-DRAWDOWN_FACTOR = 1.25
-SMALL_DRAWDOWN = 0.02  # so much is never too deep
 # Options under which both agents must trade: the bars, and what trading costs.
 SHARED_OPTIONS = (
     "data", "costs", "fee", "half_spread", "slippage", "impact", "funding", "swap_long", "swap_short", "borrow",
@@ -44,50 +47,36 @@ def market_gate(
     *,
     study: StudyView,
     comparisons: int,
-    margin: float = MARGIN,
-    confidence: float = CONFIDENCE,
-    most_overfitting: float = MOST_OVERFITTING,
-    drawdown_factor: float = DRAWDOWN_FACTOR,
+    limits: Limits = Limits(),  # noqa: B008 -- it cannot change
 ) -> GateResult:
     """Whether a candidate may replace the champion, or be the first one.
 
     Args:
         candidate: A run of the study's best verified trial.
-        champion: The run in use; None if there is none, then holding is what must be beaten.
-        study: The study of the candidate, whose trials count as attempts.
-        comparisons: How many comparisons were made on the last segment before this one: each is an attempt too.
-        margin: By how much the Sharpe ratio a year must be above that of the champion or of holding.
-        confidence: The least deflated Sharpe ratio: the probability that the candidate is better than holding.
-        most_overfitting: The largest probability of backtest overfitting of the study. A larger one is accepted only if
-            the best trials of some bars never lost to holding on the others.
-        drawdown_factor: How many times the champion's (or holding's) largest drawdown its own may be.
+        champion: The run in use; None if there is none, then holding alone must be beaten.
+        study: The study of the candidate. Its trials count as attempts on the bars of its folds.
+        comparisons: How many comparisons were made on the last segment before this one: each is an attempt there.
+        limits: What it has to reach.
     """
     if comparisons < 0:
         raise OptionError(f"comparisons = {comparisons}: give how many were made before, at least 0")
     segment = last_segment(candidate)
     account, facts = played(candidate, "test")
-    found = figures_of(account, facts)
-    name, other = "holding", _figures(account, "hold", facts.periods_per_year)
     accounts = {"candidate": account}
     if champion is not None:
-        rival, rival_facts = played(champion, [[segment.start, segment.end + 1]], _shared_options(candidate))
-        name, other = "the champion", _figures(rival, "agent", rival_facts.periods_per_year)
-        accounts["champion"] = rival
-    mine = _figures(account, "agent", facts.periods_per_year)
-    conditions = [
-        _unseen(candidate, segment),
-        _margin(mine["sharpe"], other["sharpe"], margin, name),
-        _luck(found, trials_tried(study), comparisons, confidence),
-        _overfitting(study, most_overfitting),
-        _drawdown(mine["max_drawdown"], other["max_drawdown"], drawdown_factor, name),
-    ]
+        accounts["champion"], _ = played(champion, [[segment.start, segment.end + 1]], _shared_options(candidate))
+    compared = _compared(accounts, facts.periods_per_year, comparisons)
+    conditions = [_unseen(candidate, segment), *market_conditions(compared, _evidence(study), limits)]
+    a_year = facts.periods_per_year
+    rival = None if champion is None else _figures(accounts["champion"], "agent", a_year)
     figures: dict[str, Any] = {
         "segment": {"key": segment.key, "start": segment.start, "end": segment.end, "bars": segment.bars},
-        "candidate": mine,
-        "hold": _figures(account, "hold", facts.periods_per_year),
-        "champion": None if champion is None else {**other, "seen_bars": _seen_before(champion, segment)},
+        "candidate": _figures(account, "agent", a_year),
+        "hold": _figures(account, "hold", a_year),
+        "champion": None if rival is None else {**rival, "seen_bars": _seen_before(champion, segment)},
         "trials": trials_tried(study),
         "comparisons": comparisons,
+        "margin": limits.margin,
         "conditions": [passed for passed, _, _ in conditions],
     }
     for _, _, more in conditions:
@@ -96,14 +85,27 @@ def market_gate(
     return GateResult(all(figures["conditions"]), reasons, figures, accounts)
 
 
-Condition = tuple[bool, str, dict[str, Any]]  # whether it holds, a sentence, and figures
+def _compared(accounts: Mapping[str, JoinedAccount], periods_per_year: float, comparisons: int) -> Compared:
+    """The returns of the accounts. Both begin at the same time, but for agents that look back further: the champion is
+    compared on the bars that both have."""
+    mine, rival = accounts["candidate"], accounts.get("champion")
+    returns, hold = mine.returns("agent"), mine.returns("hold")
+    if rival is None:
+        return Compared(returns, hold, None, periods_per_year, comparisons)
+    _, own, theirs = np.intersect1d(mine.times[1:], rival.times[1:], return_indices=True)
+    return Compared(returns[own], hold[own], rival.returns("agent")[theirs], periods_per_year, comparisons)
 
 
-def _seen_before(champion: RunDir, segment: LastSegment) -> int | None:
+def _evidence(study: StudyView) -> StudyEvidence:
+    several = sum(trial.state == "finished" for trial in study.trials) > 1
+    return StudyEvidence(trials_tried(study), fold_figures(study, study.chosen), study_overfitting(study), several)
+
+
+def _seen_before(champion: RunDir | None, segment: LastSegment) -> int | None:
     """How many bars of the segment the champion has trained on, which is to its advantage; None if its own bars are not
     there any more."""
     try:
-        return seen_bars(champion, segment)
+        return None if champion is None else seen_bars(champion, segment)
     except RookeryError:
         return None
 
@@ -114,45 +116,10 @@ def _unseen(candidate: RunDir, segment: LastSegment) -> Condition:
     return seen == 0, f"{text}: the candidate has seen {seen or 'none'} of them", {"seen_bars": seen}
 
 
-def _margin(mine: float, other: float, margin: float, name: str) -> Condition:
-    passed = mine - other >= margin
-    text = f"Sharpe ratio {mine:.2f} a year against {other:.2f} of {name}: a difference of {mine - other:.2f}, "
-    return passed, f"{text}{'at least' if passed else 'below'} the margin of {margin:g}", {"margin": margin}
-
-
-def _luck(found: Mapping[str, float], trials: int, comparisons: int, confidence: float) -> Condition:
-    chance = chance_of_worth(found, trials + comparisons)
-    text = f"deflated Sharpe ratio {chance:.3f} after {trials:,} trials and {comparisons:,} earlier comparisons"
-    passed = chance >= confidence
-    return passed, f"{text}, {'at least' if passed else 'below'} {confidence:g}", {"deflated_sharpe": chance}
-
-
-def _overfitting(study: StudyView, most: float) -> Condition:
-    found = study_overfitting(study)
-    if found is None:
-        several = sum(trial.state == "finished" for trial in study.trials) > 1
-        why = "its trials have no values by fold" if several else "one trial alone was not chosen"
-        return not several, f"probability of backtest overfitting unknown: {why}", {"overfitting_probability": None}
-    text = f"probability of backtest overfitting {found.probability:.2f} over {found.trials} trials"
-    figures = {"overfitting_probability": found.probability, "loss_probability": found.loss}
-    if found.probability <= most:
-        return True, f"{text}, at most {most:g}", figures
-    if found.loss == 0:  # trials that are all good differ by luck alone, and any of them may be taken
-        return True, f"{text}, above {most:g}, but its best trials never lost to holding on other bars", figures
-    return False, f"{text}, above {most:g}", figures
-
-
-def _drawdown(mine: float, other: float, factor: float, name: str) -> Condition:
-    limit = max(factor * other, SMALL_DRAWDOWN)
-    text = f"largest drawdown {100 * mine:.1f} % against {100 * other:.1f} % of {name}"
-    passed = mine <= limit
-    return passed, f"{text}, {'at most' if passed else 'above'} the limit of {100 * limit:.1f} %", {}
-
-
 def _figures(account: JoinedAccount, strategy: str, periods_per_year: float) -> dict[str, float]:
     equity = account.equity[strategy]
     return {
-        "sharpe": ratio(account.returns(strategy), periods_per_year),
+        "sharpe": annual_sharpe(account.returns(strategy), periods_per_year),
         "total_return": float(equity[-1] / equity[0] - 1),
         "max_drawdown": max_drawdown(equity).depth,
     }

@@ -71,7 +71,7 @@ def deploy(
         study: A study or run, by its name or path.
         to: The folder of the registry; made if it does not exist.
         margin: By how much the candidate must be better: of the mean return, of the share of decided games, or of the
-            Sharpe ratio a year; if omitted 0, 0 and 0.1.
+            Sharpe ratio a year; if omitted 0.
         episodes: How many new episodes or games are played; if omitted 200 and 400. Markets have their last segment.
         checkpoint: "best" or "latest" of the run; if omitted, the one whose value the study compared.
         first: Take the candidate as the first champion without a comparison.

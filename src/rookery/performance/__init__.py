@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         total_return,
         volatility,
     )
+    from rookery.performance.worth import chance_of_worth, combined_chance, excess_moments, least_sharpe
 
 __all__ = [
     "ConfidenceInterval",
@@ -56,11 +57,15 @@ __all__ = [
     "bootstrap_intervals",
     "by_period",
     "calmar",
+    "chance_of_worth",
+    "combined_chance",
     "deflated_sharpe",
     "drawdowns",
+    "excess_moments",
     "expected_maximum_sharpe",
     "fold_overfitting",
     "hit_rate",
+    "least_sharpe",
     "longest_drawdown",
     "max_drawdown",
     "minimum_track_record",
@@ -82,12 +87,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        ".bootstrap": "ConfidenceInterval SharpeDifference bootstrap_interval bootstrap_intervals sharpe_difference "
-        "ConfidenceInterval SharpeDifference bootstrap_interval bootstrap_intervals sharpe_difference",
+        ".bootstrap": "ConfidenceInterval SharpeDifference bootstrap_interval bootstrap_intervals sharpe_difference",
         ".overfitting": "FoldOverfitting Overfitting backtest_overfitting deflated_sharpe expected_maximum_sharpe "
         "fold_overfitting minimum_track_record moments probabilistic_sharpe",
         ".periods": "by_period monthly_returns returns_by_period summarise",
         ".ratios": "Drawdown annual_return calmar drawdowns hit_rate longest_drawdown max_drawdown periods_per_year "
         "profit_factor sharpe simple_returns sortino total_return volatility",
+        ".worth": "chance_of_worth combined_chance excess_moments least_sharpe",
     },
 )

@@ -147,15 +147,24 @@ def backtest_overfitting(returns: np.ndarray, groups: int = 16) -> Overfitting:
     if groups < 2 or groups % 2 or groups > len(values) // 2:
         raise OptionError(f"groups={groups!r}: give an even number, with at least 2 of the {len(values)} rows in each")
     edges = np.arange(groups) * len(values) // groups
-    chosen = _halves(groups)
-    sums = [np.add.reduceat(each, edges, axis=0) for each in (np.ones_like(values[:, :1]), values, values**2)]
-    first = _sharpes(*(chosen @ each for each in sums))
-    second = _sharpes(*((1 - chosen) @ each for each in sums))
+    powers = np.ones_like(values), values, values**2
+    return block_overfitting(np.stack([np.add.reduceat(each, edges, axis=0) for each in powers], axis=-1))
+
+
+def block_overfitting(sums: np.ndarray) -> Overfitting:
+    """The same from the sums over blocks of rows: an array (blocks, trials, 3) with the number of returns of each trial
+    in each block, their sum, and the sum of their squares."""
+    blocks, trials = sums.shape[:2]
+    chosen = _halves(blocks)
+    first, second = (
+        _sharpes(*np.moveaxis((half @ sums.reshape(blocks, -1)).reshape(-1, trials, 3), -1, 0))
+        for half in (chosen, 1 - chosen)
+    )
     best = first.argmax(axis=1)
     rows = np.arange(len(best))
     after = second[rows, best]
     below = (second < after[:, None]).sum(axis=1) + ((second == after[:, None]).sum(axis=1) + 1) / 2  # mean of ties
-    rank = below / (values.shape[1] + 1)
+    rank = below / (trials + 1)
     logits = np.log(rank / (1 - rank))
     before = first[rows, best] - first[rows, best].mean()
     slope = float(before @ after / (before @ before)) if before @ before > 0 else 0.0
@@ -172,7 +181,7 @@ def _halves(groups: int) -> np.ndarray:
 
 def _sharpes(count: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
     mean = total / count
-    variance = (squares / count - mean**2) * count / (count - 1)
+    variance = (squares / count - mean**2) * count / np.maximum(count - 1, 1)
     varies = variance > NO_SPREAD * squares / count
     return np.where(varies, mean / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
 
@@ -190,7 +199,7 @@ class FoldOverfitting:
     """The result of `fold_overfitting`.
 
     Attributes:
-        probability: How often the best trial of a fold is below the median of the trials in the folds that share no
+        probability: How often the best trial of a fold is not above the median of the trials in the folds that share no
             test bar with it.
         loss: How often its value there is not above 0.
         trials: How many trials were compared.
@@ -228,5 +237,5 @@ def fold_overfitting(values: np.ndarray, tested: Sequence[Sequence[int]]) -> Fol
     after = np.stack([table[:, k].mean(axis=1) for k in others], axis=1)  # (trials, folds)
     best = table.argmax(axis=0)
     chosen = after[best, np.arange(table.shape[1])]
-    below = chosen < np.median(after, axis=0)
+    below = chosen <= np.median(after, axis=0)  # the median itself is no better than an average choice: Bailey's phi
     return FoldOverfitting(float(below.mean()), float((chosen <= 0).mean()), len(table))

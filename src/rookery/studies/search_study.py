@@ -27,7 +27,7 @@ from rookery.studies.storage.study_view import StudyReader, StudyView
 from rookery.studies.storage.trial_view import STUDY_CONFIG
 from rookery.studies.study_config import divided, study_config, with_share
 from rookery.studies.study_result import StudyResult, best_trials, front_of
-from rookery.studies.trials.plans import plan_for
+from rookery.studies.trials.plans import metric_of, plan_for
 from rookery.studies.trials.pruning import pruning_report
 from rookery.studies.workers.supervisor import (
     Event,
@@ -132,6 +132,10 @@ def run_search(config: RunConfig) -> StudyResult:
     if base.search.sampler == "grid" and space.size is not None:  # which would begin again
         base = _with_search(base, n_trials=min(base.search.n_trials, space.size + len(first)))
     plan_for(base).first_parts(base)  # the same check, such as with too few bars for its folds
+    if metric_of(base) == "sharpe_difference":
+        from rookery.studies.trials.market_plan import least_shown
+
+        say(least_shown(base))
     folder = _folder(base)
     place = folder.place(base.search.storage)
     base = _with_search(base, study_name=folder.name)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rookery.performance.overfitting import FoldOverfitting, deflated_sharpe, fold_overfitting
-from rookery.studies.trials.market_plan import GROUPS, groups_by_fold, read_figures
+from rookery.performance.overfitting import FoldOverfitting, block_overfitting, fold_overfitting
+from rookery.performance.worth import chance_of_worth
+from rookery.studies.trials.market_plan import BLOCKS, GROUPS, groups_by_fold, read_figures
 
 if TYPE_CHECKING:
     from rookery.studies.storage.study_view import StudyView, TrialView
 
 FEWEST_TRIALS = 2  # of which one was chosen
-FEWEST_BARS = 10
 
 
 def market_figures(study: StudyView) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def market_figures(study: StudyView) -> dict[str, Any]:
         "trials": trials,
         "overfitting_probability": None if found is None else found.probability,
         "loss_probability": None if found is None else found.loss,
-        "deflated_sharpe": _deflated(study, trials),
+        "deflated_sharpe": fold_chance(study, study.best),
     }
 
 
@@ -43,8 +43,26 @@ def trials_tried(study: StudyView) -> int:
 def study_overfitting(study: StudyView) -> FoldOverfitting | None:
     """The probability that the best trial was chosen by luck; None with fewer than two trials with all folds."""
     tested = groups_by_fold(groups_of(study))
-    rows = [row for row in (fold_values(trial, len(tested)) for trial in study.trials) if row is not None]
+    complete = [trial for trial in study.trials if fold_values(trial, len(tested)) is not None]
+    sums = [found for found in (trial_blocks(trial, study.folder) for trial in complete) if found is not None]
+    if len(sums) >= FEWEST_TRIALS:
+        found = block_overfitting(np.stack(sums, axis=1))
+        return FoldOverfitting(found.probability, found.loss, len(sums))
+    # An older study has one value per fold only.
+    rows = [row for row in (fold_values(trial, len(tested)) for trial in complete) if row is not None]
     return fold_overfitting(np.array(rows), tested) if len(rows) >= FEWEST_TRIALS else None
+
+
+def trial_blocks(trial: TrialView, folder: Path | None) -> np.ndarray | None:
+    """The sums (blocks, 3) of what a trial earned beyond holding, bar by bar, over all its folds; None if some are not
+    recorded."""
+    if folder is None:
+        return None
+    found = [figures["blocks"] for figures in _figures(trial.parts, folder)]
+    if len(found) < len(trial.parts) or any(len(blocks) != BLOCKS for blocks in found):
+        return None
+    sums = np.sum(found, axis=0)
+    return sums if (sums[:, 0] > 1).all() else None
 
 
 def groups_of(study: StudyView) -> int:
@@ -59,34 +77,18 @@ def fold_values(trial: TrialView, folds: int) -> list[float] | None:
     return None if None in found else [float(value) for value in found if value is not None]
 
 
-def chance_of_worth(figures: Mapping[str, float], trials: int) -> float:
-    """The deflated Sharpe ratio: how likely an account is better than holding, if it is the best of so many trials.
-
-    Trials that are worth nothing differ by chance alone, by a variance of 1 / (bars - 1). The spread of a study's
-    values is not a measure of that: its settings differ in what they are worth too.
-
-    Args:
-        figures: `sharpe_per_bar`, `observations`, `skewness` and `kurtosis` of what it earned beyond holding.
-        trials: How many settings and comparisons there were.
-
-    >>> account = {"sharpe_per_bar": 0.1, "observations": 1000, "skewness": 0.0, "kurtosis": 3.0}
-    >>> round(chance_of_worth(account, 1), 3), round(chance_of_worth(account, 500), 3)
-    (0.999, 0.543)
-    """
-    bars = figures["observations"]
-    if bars < FEWEST_BARS:
-        return 0.0
-    ratio, skewness, kurtosis = (figures[name] for name in ("sharpe_per_bar", "skewness", "kurtosis"))
-    return deflated_sharpe(ratio, bars, max(trials, 1), 1 / (bars - 1), skewness, kurtosis)
+def fold_chance(study: StudyView, trial: TrialView | None) -> float | None:
+    """How likely a trial is worth anything: over the tests of its folds, by which it was chosen among all trials."""
+    found = fold_figures(study, trial)
+    return None if found is None else chance_of_worth(found, trials_tried(study))
 
 
-def _deflated(study: StudyView, trials: int) -> float | None:
-    """How likely the best trial is worth anything: over the tests of its folds, which were compared with all others."""
-    best = study.best
-    if best is None or study.folder is None:
+def fold_figures(study: StudyView, trial: TrialView | None) -> dict[str, float] | None:
+    """The moments of what a trial earned beyond holding in the tests of its folds; None if some are not recorded."""
+    if trial is None or study.folder is None:
         return None
-    found = list(_figures(best.parts, study.folder))
-    if not found or len(found) < len(best.parts):
+    found = list(_figures(trial.parts, study.folder))
+    if not found or len(found) < len(trial.parts):
         return None
     means = {
         name: float(np.mean([each[name] for each in found])) for name in ("sharpe_per_bar", "skewness", "kurtosis")
@@ -95,10 +97,10 @@ def _deflated(study: StudyView, trials: int) -> float | None:
     groups = groups_of(study)
     passes = math.comb(groups - 1, len(groups_by_fold(groups)[0]) - 1)
     bars = sum(each["observations"] for each in found) / passes
-    return chance_of_worth({**means, "observations": bars}, trials)
+    return {**means, "observations": bars}
 
 
-def _figures(parts: Mapping[str, Any], folder: Path) -> Iterable[dict[str, float]]:
+def _figures(parts: Mapping[str, Any], folder: Path) -> Iterable[dict[str, Any]]:
     for part in parts.values():
         found = read_figures(folder / str(part.get("run", "")))
         if found is not None:

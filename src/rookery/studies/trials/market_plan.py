@@ -21,8 +21,7 @@ from rookery.console import silent
 from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
 from rookery.files import replace_file
-from rookery.performance.overfitting import moments
-from rookery.performance.ratios import sharpe
+from rookery.performance.worth import CONFIDENCE, annual_sharpe, beyond, excess_moments, least_sharpe
 from rookery.studies.trials.plans import TrialPart, Values, part_of
 from rookery.studies.trials.pruning import BY_EVALUATIONS
 from rookery.training.backtest.backtest import world_to_test
@@ -44,6 +43,7 @@ LAST_SEGMENT = 0.15  # of the bars: the split "test" of a market world
 LEAST_BARS = 10  # of a window, beyond the lookback: fewer say nothing
 OF_A_SEARCH = {"split": "train", "evaluation_split": "validation"}  # options that a search sets itself
 FIGURES = "test_figures.json"  # in the folder of a trial's run
+BLOCKS = 12  # of bars, for the probability of backtest overfitting: 924 choices of half of them
 
 
 class CrossValidationPlan:
@@ -76,7 +76,8 @@ class CrossValidationPlan:
 
     def value(self, part: TrialPart, run: RunDir) -> float:
         """The Sharpe ratio a year above holding, on the bars of the fold's test or on the split "validation"."""
-        return sharpe_above_hold(run, self.tested(part))
+        starts = block_starts(part.config, self.search) if part.name.startswith("fold-") else None
+        return sharpe_above_hold(run, self.tested(part), starts)
 
     def tested(self, part: TrialPart) -> Any:
         """The bars that a part is judged on: a split, as the world takes it."""
@@ -138,11 +139,11 @@ def market_folds(config: RunConfig, search: SearchOptions) -> list[Split]:
     """
     view = market_of(config)
     groups, lookback = search.folds or GROUPS, int(view.world.lookback)
-    embargo = max(search.embargo, lookback)
+    embargo = embargo_of(view, search)
     rows, least = len(np.unique(view.market.times)), lookback + LEAST_BARS
     if groups < 2:
         raise OptionError(f"search.folds = {groups}: cross-validation needs at least 2 groups of bars, such as 4")
-    known = rows - round(LAST_SEGMENT * rows) - embargo
+    known = known_rows(rows, embargo)
     if known // groups < least:
         raise _too_few(rows, groups, embargo, f"a group would have {max(known, 0) // groups}, and needs {least}")
     try:
@@ -152,6 +153,34 @@ def market_folds(config: RunConfig, search: SearchOptions) -> list[Split]:
     if any(np.diff(fold.train).max(initial=0) < least for fold in folds):
         raise _too_few(rows, groups, embargo, f"training needs a window of {least}")
     return folds
+
+
+def embargo_of(view: MarketView, search: SearchOptions) -> int:
+    return max(search.embargo, int(view.world.lookback))
+
+
+def known_rows(rows: int, embargo: int) -> int:
+    """How many of the bars the folds have: all but the last segment, and the embargo before it."""
+    return rows - round(LAST_SEGMENT * rows) - embargo
+
+
+def block_starts(config: RunConfig, search: SearchOptions) -> np.ndarray:
+    """The times at which the blocks of bars begin by which the study's overfitting is measured."""
+    view = market_of(config)
+    times = np.unique(view.market.times)
+    return times[np.arange(BLOCKS) * known_rows(len(times), embargo_of(view, search)) // BLOCKS]
+
+
+def least_shown(config: RunConfig) -> str:
+    """Which Sharpe ratio the bars of a search can show at all, for the user: a lower one looks like luck."""
+    view = market_of(config)
+    rows, a_year, trials = len(np.unique(view.market.times)), view.facts().periods_per_year, config.search.n_trials
+    last, known = round(LAST_SEGMENT * rows), known_rows(rows, embargo_of(view, config.search))
+    found = least_sharpe((max(known, 2), trials), (max(last, 2), 1), confidence=CONFIDENCE) * math.sqrt(a_year)
+    return (
+        f"{rows / a_year:.2g} years of bars, {trials:,} trials: a strategy must show a Sharpe ratio of {found:.1f} a "
+        "year beyond holding to pass the gate of `rookery deploy`; a lower one is indistinguishable from luck"
+    )
 
 
 def market_of(config: RunConfig) -> MarketView:
@@ -195,19 +224,30 @@ def played(run: RunDir, split: Any, changes: Mapping[str, Any] | None = None) ->
     return join(records), facts
 
 
-def sharpe_above_hold(run: RunDir, split: Any) -> float:
+def sharpe_above_hold(run: RunDir, split: Any, block_starts: np.ndarray | None = None) -> float:
     """The Sharpe ratio a year of the run's agent less that of holding. The figures are written into the run's folder,
-    for the study's overfitting figures."""
+    for the study's overfitting figures; with `block_starts`, also the sums over each block of bars."""
     account, facts = played(run, split)
     figures = figures_of(account, facts)
+    if block_starts is not None:
+        figures["blocks"] = block_sums(account, block_starts).tolist()
     replace_file(run.path / FIGURES, [json.dumps(figures, indent=2).encode(), b"\n"])
     return float(figures["sharpe_difference"])
+
+
+def block_sums(account: JoinedAccount, starts: np.ndarray) -> np.ndarray:
+    """What an account earned beyond holding in each block: (blocks, 3), the number of bars, the sum of the returns and
+    that of their squares. `block_overfitting` needs no more of the returns of each bar."""
+    excess = beyond(account.returns("agent"), account.returns("hold"))
+    block = np.searchsorted(starts, account.times[1:], side="right") - 1
+    powers = np.ones_like(excess), excess, excess**2
+    return np.stack([np.bincount(block, each, len(starts)) for each in powers], axis=1)
 
 
 def figures_of(account: JoinedAccount, facts: MarketFacts) -> dict[str, Any]:
     """Sharpe ratios a year, and the moments of what the agent earned beyond holding, per bar."""
     a_year = facts.periods_per_year
-    agent, hold = (ratio(account.returns(name), a_year) for name in ("agent", "hold"))
+    agent, hold = (annual_sharpe(account.returns(name), a_year) for name in ("agent", "hold"))
     return {
         "sharpe": agent,
         "hold_sharpe": hold,
@@ -217,36 +257,13 @@ def figures_of(account: JoinedAccount, facts: MarketFacts) -> dict[str, Any]:
     }
 
 
-def excess_moments(returns: np.ndarray, others: np.ndarray) -> dict[str, float]:
-    """Moments of what an account earned beyond another, by the names that `deflated_sharpe` takes, but for the Sharpe
-    ratio: that one is called `sharpe_per_bar`."""
-    found = moments(beyond(returns, others))
-    return {"sharpe_per_bar": found.pop("sharpe"), **found}
-
-
-def ratio(returns: np.ndarray, periods_per_year: float) -> float:
-    """A Sharpe ratio a year; 0 of an account that never changed or has fewer than two bars."""
-    return float(sharpe(returns, periods_per_year)) if len(returns) > 1 else 0.0
-
-
-def beyond(returns: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """What an account earned beyond another one that is scaled to the same volatility. The mean has the sign of the
-    difference of both Sharpe ratios, so that who only takes less risk earns nothing here.
-
-    >>> beyond(np.array([0.01, -0.02, 0.03]), np.array([0.02, -0.04, 0.06])).round(12).tolist()
-    [0.0, 0.0, 0.0]
-    """
-    spread, other = float(returns.std()), float(others.std())
-    if spread == 0.0 or other == 0.0:
-        return returns.copy()
-    return returns - others * (spread / other)
-
-
-def read_figures(run: Path) -> dict[str, float] | None:
+def read_figures(run: Path) -> dict[str, Any] | None:
     """The figures in a run's folder; None if there are none."""
     try:
         found = json.loads((run / FIGURES).read_bytes())
-    except (OSError, ValueError):
+        numbers = np.array([value for name, value in found.items() if name != "blocks"], np.float64)
+        blocks = np.array(found.get("blocks", np.zeros((0, 3))), np.float64)
+    except (OSError, ValueError, TypeError, AttributeError):
         return None
-    numbers = isinstance(found, dict) and all(isinstance(x, (int, float)) and math.isfinite(x) for x in found.values())
-    return found if numbers else None
+    good = np.isfinite(numbers).all() and np.isfinite(blocks).all() and blocks.ndim == 2 and blocks.shape[1] == 3
+    return {**found, "blocks": blocks} if good else None
