@@ -325,3 +325,17 @@ def test_columns_of_vendors_are_kept_but_not_observed(tmp_path: Path) -> None:
     assert named.observed == ("sma_2",)
     write(named, tmp_path / "bars.parquet")
     assert read(tmp_path / "bars.parquet").observed == ("sma_2",)
+
+
+def test_exact_duplicates_are_omitted_if_asked(tmp_path: Path) -> None:
+    """An export that was appended to itself; rows of one time with other values stay an error."""
+    text = csv([START, START + 60, START + 120])
+    twice = text + "\n".join(text.splitlines()[2:]) + "\n"
+    with pytest.raises(DataError, match=r"line 5.*--drop-duplicates"):
+        opened(tmp_path, text + text.splitlines()[-1])
+    notes: list[str] = []
+    data = opened(tmp_path, twice, drop_duplicates=True, notes=notes)
+    assert len(data["EURUSD"]) == 3 and any("2 exact duplicates" in note for note in notes)
+    other = text + f"{START + 120},12,14,11,13.5,7\n"
+    with pytest.raises(DataError, match="occurs twice"):
+        opened(tmp_path, other, drop_duplicates=True)

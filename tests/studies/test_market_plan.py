@@ -17,7 +17,15 @@ from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.errors import OptionError
 from rookery.performance.ratios import sharpe
-from rookery.studies.trials.market_plan import CrossValidationPlan, groups_by_fold, market_folds, read_figures
+from rookery.studies.trials.market_plan import (
+    CrossValidationPlan,
+    embargo_of,
+    groups_by_fold,
+    least_shown,
+    market_folds,
+    market_of,
+    read_figures,
+)
 from rookery.studies.trials.plans import TrialPart, plan_for
 from rookery.training.backtest.backtest import world_to_test
 from rookery.training.resolve.resolved_run import resolve_run
@@ -122,6 +130,21 @@ def test_the_usual_folds_are_six_with_fifty_bars_between(folder: Path) -> None:
             after = [first for first, _ in fold.train if first >= stop]
             assert all(first - stop >= 50 for first in after)
         assert fold.train.max() <= end
+
+
+def test_the_embargo_follows_from_the_features(folder: Path) -> None:
+    """A regime of 120 bars would show an agent in training the bars of a test."""
+    config = config_of(folder, columns="close,volatility_regime", lookback=3)
+    assert embargo_of(market_of(config), SearchOptions(embargo=50)) == 123
+    assert embargo_of(market_of(config), SearchOptions(embargo=200)) == 200
+    plain = config_of(folder, columns="close,rsi_14", lookback=3)
+    assert embargo_of(market_of(plain), SearchOptions(embargo=0)) == 17
+
+
+def test_the_sharpe_ratio_that_bars_can_show_is_said_beforehand(folder: Path) -> None:
+    few, many = (least_shown(config_of(folder, search={"n_trials": trials})) for trials in (2, 500))
+    found = [float(text.split("Sharpe ratio of ")[1].split()[0]) for text in (few, many)]
+    assert found[0] < found[1] and "500 trials" in many
 
 
 def test_the_last_segment_is_the_same_for_every_lookback(folder: Path) -> None:

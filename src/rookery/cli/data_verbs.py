@@ -234,6 +234,9 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
         "--adjusted", action="store_true", help="scale prices so that the close is the column of adjusted closes"
     )
     parser.add_argument(
+        "--drop-duplicates", action="store_true", help="omit rows that are exactly equal to an earlier one"
+    )
+    parser.add_argument(
         "--spread", metavar="UNIT",
         help="unit of the column spread: points, price or fraction, from bid to ask; half-points, half-price or "
         "half-fraction, from the middle (points in files of MetaTrader; otherwise the column is omitted)",
@@ -263,7 +266,7 @@ def source_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of `ImportOptions` that were given."""
     names = (
         "timezone", "time_is", "calendar", "timeframe", "day_first", "date_format", "decimal_comma", "adjusted",
-        "spread", "digits",
+        "drop_duplicates", "spread", "digits",
     )  # fmt: skip
     lists = {"symbols": names_of(options.symbols), "tech_names": names_of(options.tech_names)}
     return {name: getattr(options, name) for name in names} | lists

@@ -64,7 +64,9 @@ def add_backtest(commands: Commands) -> None:
     folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test this many times")
     folds.add_argument("--steps", type=config_value, metavar="N", help="steps of each training (as in rookery train)")
     folds.add_argument("--learner", metavar="NAME", help="the learner (as in rookery train)")
-    folds.add_argument("--embargo", type=int, metavar="N", help="bars between training and test (50)")
+    folds.add_argument(
+        "--embargo", type=int, metavar="N", help="bars between training and test (50, or what the features need)"
+    )
     folds.add_argument(
         "--rolling", action="store_true", help="train on a past of equal length each time, instead of all of it"
     )

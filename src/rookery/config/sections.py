@@ -325,7 +325,9 @@ class SearchOptions(ConfigTable):
     folds: Runs | None = Field(
         None, description="Groups of combinatorial purged cross-validation of a market world; if omitted, 4."
     )
-    embargo: int = Field(50, ge=0, description="Bars between a test part of a fold and what follows it.")
+    embargo: int = Field(
+        50, ge=0, description="Bars between a test part of a fold and what follows it; more if the features need it."
+    )
     pruner: Literal["none", "median", "asha", "hyperband", "wilcoxon"] = Field(
         "none", description="Stop trials early that look bad, by Optuna; none trains all of them to the end."
     )

@@ -15,6 +15,7 @@ from rookery.data.dataset import BAR_COLUMNS, PRICES, Bars, Dataset
 from rookery.errors import DataError
 
 ERROR, NOTE = "error", "note"
+TWICE = "this time occurs twice"
 ABSURD, LARGE = 100.0, 5.0  # ratios of a price to the last close: no market does that in a bar, few do
 ROUNDING = 1e-6  # of a price; adjusted prices are rounded
 # Rows in a row that are equally far apart, but not by the timeframe: fewer only if they are a large part of all.
@@ -174,7 +175,7 @@ def _of_order(bars: Bars, length: int) -> Iterator[Problem]:
     these."""
     times = bars.times
     steps = np.diff(times, prepend=times[0] - 1)
-    yield from at_rows(bars, steps == 0, "this time occurs twice: remove one of the bars")
+    yield from at_rows(bars, steps == 0, f"{TWICE}: remove one of the bars")
     yield from at_rows(bars, steps < 0, "this bar is older than the one before it: sort them by time")
     late = times > clock.time() + AHEAD
     yield from at_rows(bars, late, "this bar is in the future: check its time's unit")

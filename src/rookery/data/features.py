@@ -12,7 +12,7 @@ import numpy as np
 
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
 from rookery.data.indicators import OWN, Indicator, OwnFeature, find_indicator, function_names
-from rookery.errors import DataError
+from rookery.errors import DataError, MissingExtra
 
 CRYPTO_FEATURES = (
     "macd", "macd_signal", "macd_hist", "rsi_14", "cci_14", "dx_14",
@@ -77,6 +77,25 @@ def first_valid(bars: Bars | Dataset, columns: Sequence[str] | None = None) -> i
     return int(finite.argmax()) if finite.any() else len(bars)
 
 
+def memory(columns: Iterable[str]) -> int:
+    """How many bars before its own the longest of these features is computed from. Other columns need none. Moving
+    averages keep a trace of every earlier bar: the period counts.
+
+    >>> memory(["close", "rsi_14", "volatility_regime"])
+    120
+    """
+    return max((_warm_up(name) for name in columns if name not in BAR_COLUMNS), default=0)
+
+
+def _warm_up(name: str) -> int:
+    """The number of first rows without a value; 0 of a column that is not a feature."""
+    try:
+        found = _find_feature(name)
+    except (DataError, MissingExtra):
+        return 0
+    return found.warm_up if isinstance(found, Indicator) else max(0, found[1] - 1 + found[0].lags)
+
+
 def _find_feature(name: str) -> Indicator | tuple[OwnFeature, int]:
     """What computes a feature: a TA-Lib function, or one of rookery's own and its period."""
     base, _, number = name.rpartition("_") if re.search(r"\w_\d+$", name) else (name, "", "")
@@ -122,8 +141,7 @@ def _with_features(bars: Bars, names: Sequence[str], place: str) -> Bars:
 
 
 def _compute(bars: Bars, name: str, place: str) -> Mapping[str, np.ndarray]:
-    found = _find_feature(name)
-    warm_up = found.warm_up if isinstance(found, Indicator) else max(0, found[1] - 1 + found[0].lags)
+    found, warm_up = _find_feature(name), _warm_up(name)
     if warm_up >= len(bars):
         raise DataError(
             f"{place}{bars.symbol} has {len(bars)} bars, but the feature {name!r} has its first value in bar "

@@ -13,6 +13,7 @@ from rookery.data.calendars import DAY, WEEK, timeframe_name, timeframe_seconds
 from rookery.data.dataset import Bars, Dataset, frozen
 from rookery.errors import DataError, OptionError
 
+SYNTHETIC = "synthetic"  # the source in the history of made-up bars
 YEAR = 365 * DAY
 END = int(np.datetime64("2025-01-01", "s").astype(np.int64))  # the last bar; a fixed date: same seed, same bars
 EARLIEST = int(np.datetime64("1900-01-01", "s").astype(np.int64))
@@ -77,7 +78,7 @@ def synthesise(
         f"--signal {signal} --signal-half-life {signal_half_life} --correlation {facts.correlation} "
         f"--volatility {facts.volatility}"
     )
-    history = ({"command": command, "source": "synthetic"},)
+    history = ({"command": command, "source": SYNTHETIC},)
     return Dataset(tuple(made), length, facts.calendar, history=history, place="the synthetic data")
 
 

@@ -25,13 +25,14 @@ from rookery.training.resolve.world_choice import World
 from rookery.training.run.train import train
 
 VALIDATION = 0.15  # of each fold's past
+EMBARGO = 50  # bars, or more if observations need it
 
 
 def walk_forward(
     world: str | Path | Mapping[str, Any] | RunConfig,
     folds: int = 4,
     *,
-    embargo: int = 50,
+    embargo: int | None = None,
     expanding: bool = True,
     deterministic: bool = True,
     seed: int = 0,
@@ -44,7 +45,8 @@ def walk_forward(
     Args:
         world: A market world, such as "forex", or a configuration, as `rookery.train` takes it.
         folds: How many times to train and test.
-        embargo: Bars between the past and a test that nobody sees.
+        embargo: Bars between the past and a test that nobody sees; if omitted 50, or as far as an observation looks
+            back if that is longer.
         expanding: Whether the past of each fold begins with the first bar; if not, all have the same length.
         deterministic: Take deterministic actions in the tests instead of sampled ones.
         seed: Of sampled actions, and of the bootstrap.
@@ -55,6 +57,7 @@ def walk_forward(
     config = user_config(world, **options)
     whole = MarketView(_kernel_world(world_to_test(config, {"split": "all"})))
     rows = len(np.unique(whole.market.times))
+    embargo = max(EMBARGO, whole.reach) if embargo is None else embargo
     splits = walk_forward_splits(rows, folds, expanding=expanding, embargo=embargo)
     records: list[WindowRecord] = []
     facts: MarketFacts | None = None

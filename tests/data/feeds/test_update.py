@@ -17,6 +17,7 @@ from rookery.data.features import add_features
 from rookery.data.feeds.fetch import Download, fetch
 from rookery.data.feeds.update import update
 from rookery.data.storage import folder_lock, read, write
+from rookery.data.synth import synthesise
 from rookery.errors import DataError
 
 FIVE = 300
@@ -208,6 +209,14 @@ def test_files_from_elsewhere_are_refused(
     with pytest.raises(DataError, match=problem):
         update(file)
     assert server.requests == []
+
+
+def test_synthetic_bars_are_up_to_date(tmp_path: Path, server: FeedServer) -> None:
+    """So that `rookery schedule` works on them; the file stays as it is."""
+    write(synthesise(2, 50, "5m", seed=1), tmp_path / "made.parquet")
+    before = (tmp_path / "made.parquet").read_bytes()
+    assert [(one.added, one.problem) for one in update(tmp_path / "made.parquet")] == [(0, ""), (0, "")]
+    assert (tmp_path / "made.parquet").read_bytes() == before and server.requests == []
 
 
 def test_columns_that_no_feature_makes_are_refused(file: Path) -> None:

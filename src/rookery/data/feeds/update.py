@@ -21,6 +21,7 @@ from rookery.data.feeds.feed import Feed, FeedDown
 from rookery.data.feeds.fetch import Download, bars_of, download_of, opened_feed, time_name
 from rookery.data.opened_data import imported_again, is_import
 from rookery.data.storage import data_files, folder_lock, read, write
+from rookery.data.synth import SYNTHETIC
 from rookery.errors import DataError
 
 COMPARED_BARS = 100  # stored bars that are compared with the feed's
@@ -124,6 +125,9 @@ def _update_symbol(data: Dataset, stored: Bars, sources: _Sources, revise: bool,
             result = joined(stored, sources.imported(entry, data)[stored.symbol], data, revise)
             _mention(data, result, revise)
             return result
+    if any(entry.get("source") == SYNTHETIC for entry in data.history):
+        say(f"{data.place}: its bars are synthetic, and there are no newer ones")
+        return _Joined(stored, 0, np.empty(0, np.int64), np.empty(0, np.int64))
     raise DataError(
         f"{printable(data.place)}: its history names no source that has newer bars of {stored.symbol}: files from "
         "`rookery data fetch` and `rookery data import` can be updated"

@@ -108,6 +108,7 @@ class ImportOptions:
         time_is: Whether a time is the "start" or the "end" of its bar.
         decimal_comma: Whether 1,5 is one and a half.
         adjusted: Scale open, high, low and close so that close is the column of adjusted closes.
+        drop_duplicates: Whether a row that is exactly equal to an earlier one is omitted; without it, it is rejected.
         tech_names: Names of the columns per symbol of `tech_array`.
         spread: The unit of a column `spread`, one of `SPREADS`; without it, only that of MetaTrader is known.
         digits: Of prices behind the point, for spreads in points; without it, as many as the prices have.
@@ -123,6 +124,7 @@ class ImportOptions:
     time_is: str = "start"
     decimal_comma: bool = False
     adjusted: bool = False
+    drop_duplicates: bool = False
     tech_names: Sequence[str] | None = None
     spread: str | None = None
     digits: int | None = None
@@ -150,7 +152,16 @@ class ImportOptions:
 
     def facts(self) -> dict[str, Any]:
         """What is kept in the history."""
-        names = ("timezone", "date_format", "day_first", "decimal_comma", "adjusted", "spread", "digits")
+        names = (
+            "timezone",
+            "date_format",
+            "day_first",
+            "decimal_comma",
+            "adjusted",
+            "drop_duplicates",
+            "spread",
+            "digits",
+        )
         given = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, False)}
         return {"time_is": self.time_is, **given}
 

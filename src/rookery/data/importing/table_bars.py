@@ -12,7 +12,7 @@ import numpy as np
 
 from rookery.console import printable
 from rookery.data.calendars import DAY, gap_rows, timeframe_name, timeframe_seconds
-from rookery.data.checks import ERROR, problems
+from rookery.data.checks import ERROR, TWICE, problems
 from rookery.data.dataset import BAR_COLUMNS, COST_COLUMNS, PRICES, Bars, Dataset
 from rookery.data.importing.sources import Imported, ImportOptions, SourceTable, check_columns, find_columns, plain_name
 from rookery.data.importing.spreads import half_spread
@@ -45,7 +45,19 @@ def _parted(table: SourceTable, column: str | None) -> Iterator[SourceTable]:
         yield SourceTable(part.place, name.strip() or table.symbol, part.frame, part.numbers, part.unit)
 
 
+def _without_duplicates(table: SourceTable, options: ImportOptions) -> SourceTable:
+    """Without rows that are equal to an earlier one in every column."""
+    polars = load_polars()
+    first = table.frame.select(polars.struct(polars.all()).is_first_distinct()).to_series().to_numpy()
+    if first.all():
+        return table
+    options.note(f"{printable(table.symbol)}: {int((~first).sum()):,} exact duplicates of rows were omitted")
+    return table.rows(np.flatnonzero(first))
+
+
 def _bars_of_symbol(table: SourceTable, columns: dict[str, str], options: ImportOptions) -> Imported:
+    if options.drop_duplicates:
+        table = _without_duplicates(table, options)
     times, is_local = seconds(table, columns["time"], columns.get("clock"), options)
     if len(times) > 1 and (np.diff(times) < 0).all():
         options.note(f"{printable(table.symbol)}: the newest bar came first; the order was reversed")
@@ -212,7 +224,8 @@ def _refuse_bad(data: Dataset, found: Sequence[Imported]) -> None:
     table = next((each.table for each in found if each.bars.symbol == first.symbol), found[0].table)
     more = f" (and {first.count - 1:,} more rows)" if first.count > 1 else ""
     more += f"; {len(errors) - 1} more errors" if len(errors) > 1 else ""
-    raise table.refusal(f"{first.what}{more}", first.row, first.symbol)
+    remedy = "; --drop-duplicates omits rows that are exactly equal" if first.what.startswith(TWICE) else ""
+    raise table.refusal(f"{first.what}{more}{remedy}", first.row, first.symbol)
 
 
 def _note_weekends(data: Dataset, options: ImportOptions) -> None:

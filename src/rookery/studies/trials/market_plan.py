@@ -135,7 +135,7 @@ def market_folds(config: RunConfig, search: SearchOptions) -> list[Split]:
     """The folds of a trial, as positions among the times of the bars: for each, where it trains and where it tests.
 
     The last segment and the embargo before it are omitted. After each test no bar is trained on for `search.embargo`
-    bars, or for the lookback if that is longer: an observation would show bars of the test.
+    bars, or as far as an observation looks back if that is longer: it would show bars of the test.
     """
     view = market_of(config)
     groups, lookback = search.folds or GROUPS, int(view.world.lookback)
@@ -156,7 +156,8 @@ def market_folds(config: RunConfig, search: SearchOptions) -> list[Split]:
 
 
 def embargo_of(view: MarketView, search: SearchOptions) -> int:
-    return max(search.embargo, int(view.world.lookback))
+    """The embargo of a search: at least the bars that an observation shows, and those that its features are made of."""
+    return max(search.embargo, view.reach)
 
 
 def known_rows(rows: int, embargo: int) -> int:

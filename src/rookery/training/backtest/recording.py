@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
+from rookery.data.features import memory
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
 from rookery.engine.make_vec import make_vec
@@ -183,6 +184,11 @@ class MarketView:
     def cash(self) -> float:
         """What an account begins with."""
         return float(self.world.values["initial_balance"])
+
+    @property
+    def reach(self) -> int:
+        """How many bars an observation knows of: those that it shows, and those that its features are made of."""
+        return int(self.world.lookback) + memory(self.market.columns)
 
     def symbols(self, window: int) -> tuple[str, ...]:
         """The symbols that can be traded in a window."""
