@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rookery.training.export.export import export
     from rookery.training.export.minari_dataset import clone, write_dataset
     from rookery.training.league.shown_league import LeagueResult, league
+    from rookery.training.rewind.rewind import Rewound, rewind
     from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
     from rookery.training.sb3_models.import_sb3 import import_sb3
@@ -92,6 +93,7 @@ __all__ = [
     "LeagueResult",
     "MujocoWorld",
     "Result",
+    "Rewound",
     "RunConfig",
     "Study",
     "Table",
@@ -128,6 +130,7 @@ __all__ = [
     "record",
     "report",
     "resume",
+    "rewind",
     "runs",
     "sb3",
     "schedule",
@@ -187,6 +190,7 @@ __getattr__, __dir__ = lazy_names(
         ".training.export.export": "export",
         ".training.export.minari_dataset": "clone write_dataset",
         ".training.league.shown_league": "LeagueResult league",
+        ".training.rewind.rewind": "Rewound rewind",
         ".training.run.callbacks": "Callback Result",
         ".training.run.train": "resume train",
         ".training.sb3_models.import_sb3": "import_sb3",

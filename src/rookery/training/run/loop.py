@@ -99,16 +99,23 @@ class Loop:
         self.clock.start(self.state.counts)
         self.collector.begin(observations, infos)
         self.callbacks.call("on_start")
-        if not self.learner.steps_since_update:  # in the middle of a rollout, nothing is due before its end
+        if not self.in_rollout:  # nothing is due before its end
             self.evaluate_save_and_log()  # an interrupted run may have ended before it could
         compiles = self.state.engine.backend in COMPILED
         self.outputs.event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiles)
 
     def end_reason(self) -> str:
-        """Why the run is over; "" while it is not. A signal after the last rollout interrupts nothing."""
+        """Why the run is over; "" while it is not. A signal after the last rollout interrupts nothing, and a rollout
+        that was interrupted is completed, as it would have been."""
+        if self.in_rollout:
+            return "interrupted" if self.stop.asked else ""
         reason = self._goal()
-        in_rollout = self.learner.on_policy and self.learner.steps_since_update
-        return "interrupted" if self.stop.asked and (in_rollout or not reason) else reason
+        return "interrupted" if self.stop.asked and not reason else reason
+
+    @property
+    def in_rollout(self) -> bool:
+        """Whether the next update waits for more steps of the rollout that it learns from."""
+        return self.learner.on_policy and self.learner.steps_since_update > 0
 
     def _goal(self) -> str:
         """Which goal of the run is reached; "" if there is none yet."""
@@ -157,18 +164,20 @@ class Loop:
     # --- the parts of the loop ------------------------------------------------------------------------------------
 
     def _begin_next_phase(self) -> None:
-        """At the end of a phase, all envs begin the next one at once."""
-        if isinstance(self.curriculum, Curriculum) and self.curriculum.phase_over:
+        """At the end of a phase, all envs begin the next one at once. A rollout that was interrupted is completed
+        first, as it would have been."""
+        if isinstance(self.curriculum, Curriculum) and self.curriculum.phase_over and not self.in_rollout:
             if self.collector.is_asynchronous:
                 self._take_episodes()  # those that are aborted now do not count
             self.collector.begin(*self.curriculum.begin_next_phase(self.learner))
             self._announce_phase()
             self.save()  # unless there is one already, from which a resumed run begins the phase as well
 
-    def collect(self) -> None:
-        """A complete rollout, or as many steps as may be made before something else is due."""
+    def collect(self, most: int | None = None) -> None:
+        """A complete rollout, or as many steps as may be made before something else is due; at most so many of each
+        env."""
         self._begin_next_phase()
-        rounds = self.learner.steps_until_update
+        rounds = self.learner.steps_until_update if most is None else min(most, self.learner.steps_until_update)
         if not self.learner.on_policy:
             due = [interval.steps_left(self.steps) for interval in self._intervals]
             steps = min(self.config.steps - self.steps, self.curriculum.steps_left, *due)
@@ -244,11 +253,12 @@ class Loop:
         state = self.state
         if (state.saved_at == self.steps and not again) or (self.stop.asked and not self.steps):
             return  # there is one already, or nothing was learned: without one, the run resumes from its beginning
+        if not self.outputs.keeps_checkpoints:
+            return
         self.outputs.check_folder()
         started = time.perf_counter()
         score = state.best_evaluation if state.best_at == self.steps else None
-        tree = state.tree() | self.callbacks.tree()
-        tree["envs"] = self.shared.with_all_envs(tree["envs"])
+        tree = self.tree()
         if state.why_inexact and not self._is_inexact:
             self._is_inexact = True
             self.outputs.warn(f"a resumed run will begin new episodes, so it will not be the same: {state.why_inexact}")
@@ -257,6 +267,11 @@ class Loop:
         if path is not None:
             state.saved_at = self.steps
             self.callbacks.call("on_checkpoint", path)
+
+    def tree(self) -> Tree:
+        """All that a checkpoint of this moment holds."""
+        tree = self.state.tree() | self.callbacks.tree()
+        return {**tree, "envs": self.shared.with_all_envs(tree["envs"])}
 
     def _log(self) -> None:
         """Report the progress, unless it was reported at this step."""

@@ -55,6 +55,7 @@ from rookery.training.run.shared_run import (
 )
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_history import note_opening
 from rookery.training.storage.trust import check_run, remember
 from rookery.user_code import OBJECT
 
@@ -83,6 +84,7 @@ class Opening:
     weights: InitialWeights | None = None  # of another run, to begin with
     saved: Any = None  # the checkpoint of a run that was there before
     changed: str = ""  # which keys of the config are different since then
+    recorded: RunConfig | None = None  # the configuration before these changes
     engine: Engine = field(init=False)
     shared: RunAlone = field(init=False)
     learner: Learner = field(init=False)
@@ -204,7 +206,7 @@ def open_recorded_run(
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
         run = resolve_recorded_run(config, resuming=True, world_object=_world_again(recorded, world))
-        opening = Opening(config, stop, callbacks, make, changed=changed)
+        opening = Opening(config, stop, callbacks, make, changed=changed, recorded=recorded)
         _make_callbacks(config, opening)
         opening.saved = load_latest(folder, config)
         if opening.saved is not None and lower:
@@ -263,6 +265,8 @@ def _open_loop(run: ResolvedRun, folder: RunDir, opening: Opening, was_there: bo
         folder.remember(id=uuid.uuid4().hex)
     remember(folder, run.config)
     step = saved["loop"]["steps"] if saved else None
+    before = None if opening.recorded is None else opening.recorded.model_dump(mode="json")
+    note_opening(folder, step or 0, before, run.config.model_dump(mode="json"))
     given = {"stop": opening.stop, "callbacks": opening.callbacks, "shared": shared}
     with (
         small_products(learner),

@@ -23,7 +23,7 @@ from rookery.monitor.log_lines import make_console_sink
 from rookery.monitor.system_figures import GpuFigures, SystemFigures
 from rookery.monitor.trackers import TensorBoard
 from rookery.training.resolve.seats import NO_STEP_LIMIT
-from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint import Checkpoints, saved_digest
 from rookery.training.storage.checkpoint_mirror import CheckpointMirror, open_mirror
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_lock import UNWRITABLE, FolderWatch
@@ -41,6 +41,7 @@ class RunOutputs:
     system: SystemFigures | None
     mirror: CheckpointMirror | None
     step: Callable[[], int] = lambda: 0  # the present one of the run
+    keeps_checkpoints: bool = True  # not where a part of a run is played again
 
     _compile_began: float | None = None  # until what was compiled is reported
     _compile_seconds: float = 0.0
@@ -110,7 +111,8 @@ class RunOutputs:
             self.warn(f"no checkpoint at step {step}: {error}; the run continues")
             return None
         size = sum(file.stat().st_size for file in path.iterdir())
-        self.event("checkpoint", path=str(path), seconds=time.perf_counter() - started, bytes=size)
+        facts = {"seconds": time.perf_counter() - started, "bytes": size, "agent": saved_digest(path)}
+        self.event("checkpoint", path=str(path), **facts)
         if self.mirror is not None:
             self.mirror.add(path)
         return path

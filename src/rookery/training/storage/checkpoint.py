@@ -12,6 +12,7 @@ It is written under another name in the same folder, synced, and renamed. Nothin
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -85,6 +86,20 @@ def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | Non
             raise
 
 
+def agent_digest(agent: Tree) -> str:
+    """The hash of an agent's arrays, as it is in the manifest of a checkpoint with this part "agent"."""
+    digest = hashlib.sha256()
+    for part in safetensors(split_arrays({"agent": agent})[1]):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def saved_digest(folder: Path) -> str | None:
+    """The same of a checkpoint that is there."""
+    files = _manifest_value(folder, "files")
+    return files[_arrays_file("agent")]["sha256"] if files and _arrays_file("agent") in files else None
+
+
 def set_score(folder: Path, score: float) -> None:
     """Give a checkpoint a score that was not known when it was saved: its manifest is replaced at once."""
     manifest = read_manifest(folder)
@@ -147,7 +162,7 @@ class Checkpoints:
     def save(self, step: int, tree: Tree, *, score: float | None = None) -> Path:
         """Save as the newest checkpoint, and only then remove old ones. Those of later steps are removed as well: they
         are from before the run was resumed at an earlier step. A disk error raises OSError and changes nothing."""
-        same = next((entry for entry in reversed(self._entries()) if entry.step == step), None)
+        same = next((entry for entry in reversed(self.entries()) if entry.step == step), None)
         path = self.folder / f"step-{step:012d}{f'-{same.edition + 1}' if same else ''}"
         if score is None and same:  # the same agent, so its score is valid here too
             score = _score(same.path)
@@ -157,7 +172,7 @@ class Checkpoints:
 
     def set_score(self, step: int, score: float) -> Path | None:
         """Give the checkpoint of this step its score; None if there is none. A disk error raises OSError."""
-        entry = next((entry for entry in reversed(self._entries()) if entry.step == step), None)
+        entry = next((entry for entry in reversed(self.entries()) if entry.step == step), None)
         if entry is None:
             return None
         set_score(entry.path, score)
@@ -165,35 +180,35 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps with a checkpoint, in ascending order."""
-        return sorted({entry.step for entry in self._entries()})
+        return sorted({entry.step for entry in self.entries()})
 
     def remove_after(self, step: int) -> None:
         """Remove the checkpoints of later steps."""
-        for entry in self._entries():
+        for entry in self.entries():
             if entry.step > step and self._is_own(entry.path):
                 _remove(entry.path)
 
     def latest(self) -> Path | None:
         """The newest checkpoint."""
-        return next((entry.path for entry in reversed(self._entries())), None)
+        return next((entry.path for entry in reversed(self.entries())), None)
 
     def best(self) -> tuple[CheckpointEntry, float] | None:
         """The checkpoint with the highest score, the earliest of equal ones, and its score; None if none has one."""
-        entry = next(iter(_ranked(self._entries())), None)
+        entry = next(iter(_ranked(self.entries())), None)
         score = None if entry is None else _score(entry.path)
         return None if entry is None or score is None else (entry, score)
 
     def load_latest(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
         """Step and tree of the newest valid checkpoint for which `check` raises no CheckpointError."""
-        return self._first_valid(self._entries()[::-1], only, check)
+        return self._first_valid(self.entries()[::-1], only, check)
 
     def load_best(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
         """As `load_latest`, of the best checkpoint; if there are no scores, of the newest."""
-        entries = self._entries()
+        entries = self.entries()
         ranked = _ranked(entries)
         return self._first_valid(ranked + [entry for entry in entries[::-1] if entry not in ranked], only, check)
 
-    def _entries(self) -> list[CheckpointEntry]:
+    def entries(self) -> list[CheckpointEntry]:
         """All checkpoints, the newest last."""
         try:
             matches = [(NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
@@ -222,12 +237,12 @@ class Checkpoints:
         raise CheckpointError(f"there is no valid checkpoint in {printable(self.folder)}{why}") from first
 
     def _prune(self, step: int, new: Path) -> None:
-        earlier = [entry for entry in self._entries() if entry.step < step]
+        earlier = [entry for entry in self.entries() if entry.step < step]
         kept = [*earlier[max(0, len(earlier) + 1 - self.keep) :], CheckpointEntry(step, 1, new)]
         kept += _ranked([*earlier, kept[-1]])[:1]
         kept += [entry for entry in earlier if entry.step == self.held]
         wanted = {entry.path for entry in kept}
-        for entry in self._entries():
+        for entry in self.entries():
             if entry.path not in wanted and self._is_own(entry.path):
                 with suppress(OSError):  # the next save tries again
                     _remove(entry.path)

@@ -1,0 +1,102 @@
+"""The commands that go back into a run: `rewind`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rookery.cli.arguments import (
+    check_run_world,
+    find_run,
+    loading,
+    run_arguments,
+    show,
+    stdout_to_stderr,
+    trust_argument,
+)
+from rookery.cli.parser import Commands, add_command
+from rookery.errors import OptionError
+from rookery.training import check_installed
+
+if TYPE_CHECKING:
+    from rookery.training.rewind.rewind import Rewound
+
+WORDS = {
+    "worst": "where the episode begins that is furthest below the mean of the hundred before it",
+    "drop": "before the largest fall of the return between two evaluations",
+    "nan": "just before the update after which a loss is not a number",
+}
+
+
+def add_rewind(commands: Commands) -> None:
+    parser = add_command(
+        commands, "rewind", _rewind, "go back to any moment of a run, bit for bit",
+        "The run is trained again from its last checkpoint before the moment, in a scratch folder, and compared with "
+        "what it recorded. The run itself is not changed.",
+        "rookery rewind latest --at 812,340 --shell",
+    )  # fmt: skip
+    run_arguments(parser)
+    moment_arguments(parser)
+    parser.add_argument("--watch", metavar="FILE", help="record a video of the agent as it was: .mp4, .gif or .webp")
+    parser.add_argument(
+        "--dump", metavar="DIR", help="write the batch, the weights, and the minibatch and gradients of the next update"
+    )
+    parser.add_argument("--shell", action="store_true", help="open a Python prompt with learner, envs, agent and batch")
+    trust_argument(parser)
+
+
+def moment_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which moment of a run is meant."""
+    parser.add_argument("--at", metavar="STEP", help="the last moment with at most so many steps, such as 812,340")
+    parser.add_argument("--update", type=int, metavar="N", help="just before this update, with all that it learns from")
+    parser.add_argument("--episode", type=int, metavar="N", help="where this episode of episodes.jsonl begins")
+    for word, text in WORDS.items():
+        parser.add_argument(f"--{word}", action="store_true", help=text)
+
+
+def moment_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The moment that was requested, as keywords."""
+    words = [word for word in WORDS if getattr(options, word)]
+    given = {"at": options.at, "update": options.update, "episode": options.episode}
+    if len(words) + sum(value is not None for value in given.values()) != 1:
+        raise OptionError("give one moment: --at STEP, --update N, --episode N, " + ", ".join(f"--{w}" for w in WORDS))
+    return {**given, "at": words[0] if words else options.at}
+
+
+def _rewind(options: argparse.Namespace) -> int:
+    moment, found = moment_of(options), find_run(options)
+    moment |= check_run_world(found, options, resuming=True)
+    check_installed()
+    with loading():
+        from rookery.training.rewind.rewind import rewind
+
+    with stdout_to_stderr(options.json):
+        live = rewind(str(found.path), runs_dir=options.runs_dir, **moment)
+    with live:
+        written = _write(live, options)
+        show(options, lambda: live.as_json() | written, live.print)
+        for name, path in () if options.json else written.items():
+            print(f"{name}: {path}")
+        if options.shell:
+            _open_shell(live)
+        return 0
+
+
+def _write(live: Rewound, options: argparse.Namespace) -> dict[str, str]:
+    made: dict[str, str] = {}
+    with stdout_to_stderr(options.json):
+        if options.watch:
+            made["video"] = str(live.record(options.watch))
+        if options.dump:
+            made["dump"] = str(live.dump(options.dump))
+    return made
+
+
+def _open_shell(live: Rewound) -> None:
+    import code
+
+    import rookery
+
+    names = {"live": live, "learner": live.learner, "envs": live.envs, "agent": live.agent, "batch": live.batch}
+    text = f"{', '.join(names)} are those of this moment; live.forward() makes the next update. Ctrl-D ends."
+    code.interact(banner=text, local={"rookery": rookery, **names}, exitmsg="")
