@@ -1,8 +1,9 @@
-"""PPO's steps/s on a GPU, as `rookery.train` reaches them, with PureJaxRL in the same run:
+"""PPO's and PQN's steps/s on a GPU, as `rookery.train` reaches them, with PureJaxRL in the same run:
 
-    python benchmarks/gpu_ppo.py [--only rows envs] [--peers DIR] [--peer-path DIR] [--json FILE] [--plot FILE]
+    python benchmarks/gpu_ppo.py [--only rows pqn envs] [--peers DIR] [--peer-path DIR] [--json FILE] [--plot FILE]
 
 - `rows`: CartPole in three settings, with statistics, truncation and checkpoints as in any run.
+- `pqn`: PQN on CartPole, with PPO beside it.
 - `envs`: CartPole with 64 to 262,144 envs and 32 steps a rollout, as a drawing.
 
 `--peers` is a folder with PureJaxRL's files and its script (`purejaxrl/bench.py`), `--peer-path` what it needs beside
@@ -36,7 +37,8 @@ SETTINGS = {(2_048, 128): 90e6, (8_192, 32): 160e6, (65_536, 32): 250e6}  # envs
 CURVE = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144)
 CURVE_STEPS = 32
 PEER_CURVE = (1_024, 8_192, 65_536)  # each compiles for twenty seconds
-PPO = {"epochs": 4, "minibatches": 4, "hidden": [64, 64], "activation": "tanh"}
+UPDATE = {"epochs": 4, "minibatches": 4, "hidden": [64, 64]}
+PQN_SETTING, PQN_LEAST = (65_536, 32), 100e6
 
 
 class Stopwatch(rookery.Callback):
@@ -58,15 +60,20 @@ class Stopwatch(rookery.Callback):
 
 
 def train_rate(
-    num_envs: int, rollout_length: int, seconds: float = 3.0, device: str = "cuda", **settings: Any
+    num_envs: int,
+    rollout_length: int,
+    seconds: float = 3.0,
+    device: str = "cuda",
+    learner: str = "ppo",
+    **settings: Any,
 ) -> float:
     """Steps per second of training, with a checkpoint in every second or so."""
     watch = Stopwatch(seconds)
     every = int(SETTINGS.get((num_envs, rollout_length), 100e6))
-    options = {"ppo": {**PPO, "rollout_length": rollout_length}, **settings}
+    options = {learner: {**UPDATE, "rollout_length": rollout_length}, **settings}
     with tempfile.TemporaryDirectory() as folder, silence():
         rookery.train(
-            "rookery/CartPole-v1", learner="ppo", num_envs=num_envs, steps=NEVER, device=device, runs_dir=folder,
+            "rookery/CartPole-v1", learner=learner, num_envs=num_envs, steps=NEVER, device=device, runs_dir=folder,
             seed=1, callbacks=[watch], evaluation={"episodes": 10, "max_episodes": 10, "every": NEVER},
             checkpoints={"every": every}, monitor={"panel": False, "plot": False, "tensorboard": False}, **options,
         )  # fmt: skip
@@ -94,6 +101,20 @@ def setting_rows(peers: Any, device: str) -> list[Row]:
     return rows
 
 
+def pqn_rows(device: str) -> list[Row]:
+    """PQN and PPO in the same setting, by turns; the best of two."""
+    ppo, rate = (max(rates) for rates in zip(*(_both(device) for _ in range(2)), strict=True))
+    num_envs, steps = PQN_SETTING
+    what = f"PQN CartPole {num_envs:,} x {steps}, 4 epochs, 4 minibatches, 64x64"
+    text = f"PPO {ppo / 1e6:.1f} M/s ({rate / ppo:.2f}x)"
+    return [Row(what, f"{rate / 1e6:.1f} M/s", text, rate / 1e6, PQN_LEAST / 1e6, " M/s")]
+
+
+def _both(device: str) -> tuple[float, float]:
+    ppo, pqn = (train_rate(*PQN_SETTING, 2.0, device, learner) for learner in ("ppo", "pqn"))
+    return ppo, pqn
+
+
 def measure_curve(peers: Any, device: str, envs: Sequence[int] = CURVE) -> dict[str, list[tuple[int, float]]]:
     """Steps/s by the number of envs, of both."""
     curve = {"rookery": [(n, train_rate(n, CURVE_STEPS, 2.0, device)) for n in envs], "PureJaxRL": []}
@@ -114,7 +135,7 @@ def curve_rows(curve: dict[str, list[tuple[int, float]]]) -> list[Row]:
 
 def main() -> int:
     """Measure the chosen rows and print them."""
-    parser = parser_for(__doc__, ("rows", "envs"))
+    parser = parser_for(__doc__, ("rows", "pqn", "envs"))
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw `envs` here")
     parser.add_argument("--curve", type=Path, metavar="FILE", help="write the numbers of `envs` here, as JSON")
     parser.add_argument("--device", default="cuda", help="(default: %(default)s)")
@@ -132,7 +153,7 @@ def main() -> int:
             draw(curve, args.plot)
         return curve_rows(curve)
 
-    rows = {"rows": lambda: setting_rows(args, args.device), "envs": envs}
+    rows = {"rows": lambda: setting_rows(args, args.device), "pqn": lambda: pqn_rows(args.device), "envs": envs}
     return report(measured(rows, args.only), "PPO on a GPU", args.json)
 
 

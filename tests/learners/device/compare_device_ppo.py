@@ -1,5 +1,5 @@
-"""Fused PPO by Triton's interpreter beside the plain one, as a program: its arguments are a case and how many updates.
-Triton is imported after its interpreter was chosen."""
+"""Fused PPO or PQN by Triton's interpreter beside the plain one, as a program: its arguments are a case and how many
+updates. Triton is imported after its interpreter was chosen."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners import rollout
-from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO
+from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO, DevicePQN
 from rookery.learners.kernels.gpu.shuffle import draw_key, shuffled_order
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.registry import PPOOptions
+from rookery.learners.registry import make_learner, option_classes
 
 ENVS, STEPS = 6, 4
 DEFAULTS = {"rollout_length": STEPS, "epochs": 2, "minibatches": 2, "hidden": [20, 9], "precision": "float32"}
 VECTOR = spaces.Box(-9, 9, (5,), np.float32)
 DISCRETE, CONTINUOUS = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
-# Spaces and options; "masks" is not an option.
+# Spaces and options; "masks" and "learner" are none.
 CASES: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
     "quick": (VECTOR, CONTINUOUS, {"entropy": 0.01, "clip_values": 0.2, "epochs": 1}),
     "categorical": (VECTOR, DISCRETE, {"entropy": 0.01}),
@@ -41,6 +40,9 @@ CASES: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
     "wide_silu": (VECTOR, DISCRETE, {"hidden": [130, 150], "activation": "silu"}),
     "elu": (VECTOR, CONTINUOUS, {"activation": "elu"}),
     "gelu": (VECTOR, DISCRETE, {"activation": "gelu"}),
+    "pqn": (VECTOR, spaces.Discrete(3, start=1), {"learner": "pqn", "epochs": 1}),
+    "pqn_multi": (VECTOR, spaces.MultiDiscrete([3, 2]), {"learner": "pqn", "masks": True, "normalise_rewards": True}),
+    "pqn_layers": (VECTOR, DISCRETE, {"learner": "pqn", "hidden": [17, 8, 20], "activation": "silu"}),
 }
 
 
@@ -67,20 +69,25 @@ class Trial:
         self.space, actions, given = CASES[case]
         options = DEFAULTS | given
         self.masks = options.pop("masks", False)
-        self.learner = PPO(self.space, actions, PPOOptions(**options, accelerate=False), ENVS, seed=3)
+        name = options.pop("learner", "ppo")
+        settings = option_classes()[name](**options, accelerate=False)
+        self.learner = make_learner(name, self.space, actions, settings, ENVS, seed=3)
+        kind = DevicePQN if name == "pqn" else DevicePPO
         if fused:
-            assert DevicePPO.fits(self.learner)
-            self.learner.accelerator = DevicePPO(self.learner)
+            assert kind.fits(self.learner)
+            self.learner.accelerator = kind(self.learner)
         self.generator = torch.Generator().manual_seed(1)
         self.observations = sample(self.space, self.generator)
+        self.mask = allowed(self.learner.head, self.generator) if self.masks else None
 
     def step(self) -> None:
         learner, generator, rows = self.learner, self.generator, slice(0, ENVS)
-        learner.explore(self.observations, rows, allowed(learner.head, generator) if self.masks else None)
+        learner.explore(self.observations, rows, self.mask)
         self.observations, finals = sample(self.space, generator), sample(self.space, generator)
         terminated, truncated = (torch.rand(ENVS, generator=generator) < 0.2 for _ in range(2))
         rewards, ends = torch.randn(ENVS, generator=generator), TensorFinals(terminated | truncated, finals)
-        learner.record(rows, StepBatch(self.observations, rewards, terminated, truncated, ends))
+        self.mask = allowed(learner.head, generator) if self.masks else None
+        learner.record(rows, StepBatch(self.observations, rewards, terminated, truncated, ends, self.mask))
 
     def update(self) -> dict[str, float]:
         for _ in range(STEPS):
@@ -96,7 +103,9 @@ def compare(case: str, updates: int) -> None:
         np.testing.assert_allclose([mine[name] for name in its], list(its.values()), rtol=2e-3, atol=2e-5)
     torch.testing.assert_close(fused.learner.adam.flat, plain.learner.adam.flat, rtol=1e-4, atol=2e-6)
     torch.testing.assert_close(fused.learner.adam.steps, plain.learner.adam.steps)
-    if plain.learner.options.target_kl is None:  # after a stop, the plain loop has drawn fewer orders of minibatches
+    if (
+        getattr(plain.learner.options, "target_kl", None) is None
+    ):  # after a stop, the plain loop has drawn fewer orders of minibatches
         compare_unfinished(plain, fused)
 
 

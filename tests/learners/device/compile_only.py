@@ -1,6 +1,6 @@
-"""Compiles the kernels of PPO for a GPU that is not here, and prints the memory on the chip with which each one ran.
+"""Compiles the kernels of PPO or PQN for a GPU that is not here, and prints the memory on the chip that each one took.
 
-    python compile_only.py CAPABILITY BYTES INPUTS HIDDEN PRECISION
+    python compile_only.py CAPABILITY BYTES INPUTS HIDDEN PRECISION LEARNER
 
 Triton compiles without a GPU. A learner acts and learns on the CPU, where launches of kernels do nothing but compile;
 those that need more than BYTES fail as on a GPU.
@@ -22,7 +22,7 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
 from rookery.learners.kernels.gpu import kernel_choices
-from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO, has_room
+from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO, DevicePQN, has_room
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import make_learner, option_classes
 
@@ -63,15 +63,16 @@ def use_absent_gpu(capability: int, memory: int) -> None:
     kernel_choices.programs_of = lambda device: 128
 
 
-def act_and_learn(inputs: int, hidden: list[int], precision: str) -> bool:
+def act_and_learn(inputs: int, hidden: list[int], precision: str, name: str) -> bool:
     """One rollout and its update; returns whether such a GPU would be used for them."""
-    options = option_classes()["ppo"](
+    options = option_classes()[name](
         rollout_length=STEPS, hidden=hidden, precision=precision, batch_size=256,
         normalise_observations=True, normalise_rewards=True,
     )  # fmt: skip
     observation_space = spaces.Box(-np.inf, np.inf, (inputs,), np.float32)
-    learner = make_learner("ppo", observation_space, spaces.Box(-1, 1, (6,), np.float32), options, ENVS, 0, "cpu")
-    accelerator, rows = DevicePPO(learner), slice(0, ENVS)
+    actions = spaces.Box(-1, 1, (6,), np.float32) if name == "ppo" else spaces.Discrete(6)
+    learner = make_learner(name, observation_space, actions, options, ENVS, 0, "cpu")
+    accelerator, rows = (DevicePPO if name == "ppo" else DevicePQN)(learner), slice(0, ENVS)
     learner.begin_rollout()
     observations, never = torch.zeros(ENVS, inputs), torch.zeros(ENVS, dtype=torch.bool)
     learner.rollout.final_values = learner.rollout.new_array()
@@ -85,5 +86,5 @@ def act_and_learn(inputs: int, hidden: list[int], precision: str) -> bool:
 
 if __name__ == "__main__":
     use_absent_gpu(int(sys.argv[1]), int(sys.argv[2]))
-    used = act_and_learn(int(sys.argv[3]), json.loads(sys.argv[4]), sys.argv[5])
+    used = act_and_learn(int(sys.argv[3]), json.loads(sys.argv[4]), *sys.argv[5:7])
     print(json.dumps({"used": used, "launched": launched}))

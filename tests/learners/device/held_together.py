@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.registry import PPOOptions
+from rookery.learners.registry import make_learner, option_classes
 
 VECTOR = spaces.Box(-5, 5, (4,), np.float32)
 IMAGE = spaces.Box(0, 255, (24, 26, 2), np.uint8)
@@ -25,15 +25,18 @@ KINDS: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
     ),
     "recurrent": (VECTOR, spaces.Discrete(2), {"recurrent": 6, "hidden": [8]}),
     "composite": (VECTOR, HYBRID, {"hidden": [8, 8], "entropy": 0.01}),
+    "pqn": (VECTOR, spaces.MultiDiscrete([2, 3]), {"learner": "pqn", "hidden": [16, 8], "normalise_rewards": True}),
+    "pqn_image": (IMAGE, spaces.Discrete(3), {"learner": "pqn", "hidden": [16]}),
     "stopped": (VECTOR, spaces.Discrete(2), {"hidden": [8], "target_kl": 0.002, "learning_rate": 3e-3}),
 }
 
 
-def make(kind: str, device: str, envs: int, steps: int, **options: Any) -> PPO:
-    """A PPO of one of the kinds."""
+def make(kind: str, device: str, envs: int, steps: int, **options: Any) -> Any:
+    """A learner of one of the kinds, PPO unless it says otherwise."""
     observations, actions, own = KINDS[kind]
     options = {"rollout_length": steps, "epochs": 3, "minibatches": 2, **own, **options}
-    return PPO(observations, actions, PPOOptions(**options), envs, seed=3, device=device)
+    name = options.pop("learner", "ppo")
+    return make_learner(name, observations, actions, option_classes()[name](**options), envs, seed=3, device=device)
 
 
 def samples(space: spaces.Space, random: np.random.Generator, envs: int) -> Any:

@@ -1,4 +1,4 @@
-"""The captured PPO: the plain learner's numbers, for networks of every kind. A CPU calls what a GPU replays."""
+"""The captured PPO and PQN: the plain learner's numbers, for networks of every kind. A CPU calls what a GPU replays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from learners.device.held_together import KINDS, fill, make
 from rookery.learners.accelerator import Accelerator
-from rookery.learners.execution.rollout_device import CapturedPPO
+from rookery.learners.execution.rollout_device import CapturedPPO, CapturedRollout
 from rookery.learners.execution.rollout_host import EarlyStop
 from rookery.learners.learner import StepBatch
 
@@ -22,7 +22,7 @@ ENVS, STEPS = 4, 5
 def pair(kind, **options):
     """A plain learner, and one that is accelerated as on a GPU."""
     plain, captured = (make(kind, "cpu", ENVS, STEPS, accelerate=False, **options) for _ in range(2))
-    captured.accelerator = CapturedPPO(captured)
+    captured.accelerator = (CapturedRollout if kind.startswith("pqn") else CapturedPPO)(captured)
     return plain, captured
 
 
@@ -44,7 +44,7 @@ def test_values_are_stored_while_acting():
     fill(captured, 1)
     stored = captured.rollout.values.clone()
     captured.rollout.values = None
-    torch.testing.assert_close(captured._values(), stored, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(captured.acted_values(), stored, rtol=1e-4, atol=1e-5)
 
 
 def test_envs_that_return_arrays_give_the_same():

@@ -1,5 +1,5 @@
-"""Fused PPO for GPUs equals the plain one. Its kernels run by Triton's interpreter on a CPU, in a process of its own:
-the interpreter must be chosen before Triton is imported."""
+"""Fused PPO and PQN for GPUs equal the plain ones. Their kernels run by Triton's interpreter on a CPU, in a process of
+its own: the interpreter must be chosen before Triton is imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rookery.learners.registry import PPOOptions
 VECTOR = spaces.Box(-1, 1, (5,), np.float32)
 CASES = (
     "categorical", "start", "masks", "multi", "bernoulli", "gaussian", "normalised", "target_kl", "choices", "dict",
-    "one_layer", "three_layers", "wide", "wide_silu", "elu", "gelu",
+    "one_layer", "three_layers", "wide", "wide_silu", "elu", "gelu", "pqn_multi", "pqn_layers",
 )  # fmt: skip
 
 
@@ -27,9 +27,10 @@ def compare(case: str, updates: int) -> None:
     assert found.returncode == 0, found.stderr[-2000:]
 
 
-def test_an_update_equals_the_plain_one() -> None:
+@pytest.mark.parametrize("case", ["quick", "pqn"])
+def test_an_update_equals_the_plain_one(case: str) -> None:
     pytest.importorskip("triton")
-    compare("quick", 1)
+    compare(case, 1)
 
 
 @pytest.mark.slow

@@ -56,7 +56,8 @@ class ValueRollout(RolloutHost):
         learner, samples, metrics = self.learner, self.evaluate_rollout(), []
         for _ in range(learner.options.epochs):
             for minibatch in self.rollout.minibatches(samples, self.minibatches, learner.generator):
-                metrics.append(learner.gradient_step(minibatch))
+                latest = learner.gradient_step(minibatch)
+            metrics.append(latest)
         return torch.stack(metrics).mean(0)
 
     def workload(self) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""PPO's accelerator on a GPU: acting, recording and whole updates by fused Triton kernels.
+"""PPO's and PQN's accelerators on a GPU: acting, recording and whole updates by fused Triton kernels.
 
 It serves perceptrons over observations that need no learned encoder. Everything is launched on the present stream and
 nothing is read back, so that rollouts and updates can be captured in CUDA graphs.
@@ -39,7 +39,7 @@ class DevicePPO(Accelerator):
     """For an actor and a critic that are perceptrons on a GPU. Final values and outputs are kept in the rollout, as by
     the plain code, so that either can continue what the other has begun."""
 
-    replaces = (
+    replaces: tuple[str, ...] = (
         "act", "encode", "features", "outputs", "values", "targets", "advantages", "loss", "minibatch_features",
         "policy_loss", "value_loss", "gradient_step",
     )  # fmt: skip
@@ -187,6 +187,23 @@ class DevicePPO(Accelerator):
 
     def _learn(self) -> None:
         self._metrics.copy_(self._update(self._clip))
+
+
+class DevicePQN(DevicePPO):
+    """For values of actions that are one layer-normalised perceptron on a GPU."""
+
+    replaces = ("act", "encode", "features", "outputs", "values", "targets", "advantages", "loss", "gradient_step")
+
+    @classmethod
+    def fits(cls, learner: Any) -> bool:
+        return super().fits(learner) and not net_shape(learner).is_wide
+
+    def _learn(self) -> None:
+        value, loss, _, _, gradient = self._update(self._clip)
+        self._metrics[:3].copy_(torch.stack([loss, value, gradient]))
+
+    def update(self, clip: Any) -> Tensor:
+        return super().update(clip)[:3]
 
 
 def has_room(learner: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A whole update of PPO as a sequence of Triton kernels: values, advantages, records, and for each minibatch the
+"""A whole update of PPO or PQN as a sequence of Triton kernels: values, advantages, records, and for each minibatch the
 gradient, its sum and a step of Adam."""
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class FusedUpdate:
     @property
     def record(self) -> RecordShape:
         masks = 0 if self.learner.rollout.masks is None else self.net.outputs
-        return RecordShape(self.net.inputs, self.net.head.actions, masks, self.learner.options.clip_values is not None)
+        clips = getattr(self.learner.options, "clip_values", None) is not None
+        return RecordShape(self.net.inputs, self.net.head.actions, 0 if self.net.is_q else masks, clips)
 
     def _fitting_buffers(self) -> Buffers:
         """The buffers, made again when sizes have changed."""
@@ -139,9 +140,15 @@ class FusedUpdate:
     # --- targets --------------------------------------------------------------------------------------------------
 
     def _evaluate(self, features: Tensor, norm: Norm, buffers: Buffers) -> None:
-        """The critic's values of all observations, and of the last ones."""
+        """The values of all observations, and of the last ones; those of actions are known from acting."""
         rollout = self.learner.rollout
-        self._values(features, norm, buffers.values)
+        if self.net.is_q:
+            buffers.values.copy_(self.learner.acted_values())
+        else:
+            self._values(features, norm, buffers.values)
+        if rollout.last_masks is not None:
+            buffers.last_values.copy_(self.learner.last_values())
+            return
         last, norm, _ = self.features(rollout.last)
         self._values(last, norm, buffers.last_values)
 
@@ -206,7 +213,7 @@ class FusedUpdate:
     def _moments(self, order: Tensor, buffers: Buffers) -> None:
         from rookery.learners.kernels.gpu.rollout_kernels import advantage_moments
 
-        if self.learner.options.normalise_advantages:
+        if not self.net.is_q and self.learner.options.normalise_advantages:
             grid = CHUNKS, self.minibatches, self.learner.options.epochs
             block = block_size(1024, 16)
             advantage_moments[grid](
@@ -230,10 +237,10 @@ class FusedUpdate:
             len(buffers.parts), epoch, PARAMETERS=self.net.parameters, STATISTICS=STATISTICS, BLOCK=COLUMNS,
             ROWS=block_size(64, 16),
         )  # fmt: skip
-        target = math.inf if options.target_kl is None else options.target_kl
+        target = getattr(options, "target_kl", None) or math.inf
         adam_step[(blocks,)](
             adam.flat, adam.gradient, *adam.moments, buffers.squares, buffers.sums, adam.steps, adam.rate,
-            buffers.stopped, buffers.metrics, blocks, epoch, options.max_grad_norm, adam.eps, target,
+            buffers.stopped, buffers.metrics, blocks, epoch, options.max_grad_norm or math.inf, adam.eps, target,
             PARAMETERS=self.net.parameters, BLOCK=COLUMNS, P_BLOCKS=padded(blocks),
             ENDS_EPOCH=minibatch == self.minibatches - 1,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Triton kernels of PPO's gradient: forward, loss and backward of a tile of samples without leaving the chip.
+"""Triton kernels of PPO's and PQN's gradients: forward, loss and backward of a tile without leaving the chip.
 
 A program walks over tiles with the weights of one network at hand and sums its gradients in registers. It writes them
 into a row of its own, laid out as the vector of parameters and followed by sums of the losses. `sum_parts` adds these
@@ -24,11 +24,15 @@ from rookery.learners.kernels.gpu.policy_kernels import (
     policy_loss,
     product,
     slope,
+    standardise,
     store_layer,
+    taken,
+    through_standardise,
     value_loss,
 )
 
-STATISTICS = 4  # numbers after the gradients of a program: sums of kl, policy loss, value loss, entropy
+# Numbers after the gradients of a program: sums of kl, policy loss, value loss, entropy; of PQN returns and loss.
+STATISTICS = 4
 
 
 @triton.jit
@@ -61,7 +65,10 @@ def output_gradient(
     """Of a tile: the loss's gradient by the outputs of actor (net 0) or critic, by log_std, and rows of statistics."""
     column = tl.arange(0, NET.p_outputs)
     numbers = rows + RECORD.log_prob_at
-    if net == 0:
+    if NET.is_q:
+        grad, kl, loss = q_gradient(out, rows + RECORD.features, numbers, inside, column, NET)
+        log_std_grad, entropy = tl.zeros_like(grad), tl.zeros_like(loss)
+    elif net == 0:
         if RECORD.masks > 0:
             choices = inside[:, None] & (column[None, :] < RECORD.masks)
             allowed = tl.load(rows[:, None] + RECORD.masks_at + column[None, :], mask=choices, other=1.0) > 0
@@ -86,6 +93,15 @@ def output_gradient(
         grad = tl.where(column[None, :] == 0, error[:, None], 0.0)
         log_std_grad, kl, entropy = tl.zeros_like(grad), tl.zeros_like(loss), tl.zeros_like(loss)
     return grad, log_std_grad, tl.where(inside, kl, 0.0), tl.where(inside, loss, 0.0), tl.where(inside, entropy, 0.0)
+
+
+@triton.jit
+def q_gradient(out, actions, numbers, inside, column, NET: tl.constexpr):
+    """The gradient of half the squared error of the values of the actions taken, the returns, and that loss."""
+    chosen = taken(actions, inside, column, NET)
+    returns = tl.load(numbers + 2, mask=inside, other=0.0)
+    error = tl.where(inside, tl.sum(chosen * out, 1) - returns, 0.0)
+    return chosen * error[:, None], returns, 0.5 * error * error
 
 
 @triton.jit
@@ -170,14 +186,20 @@ def gradients(
             # Of the next tile: memory answers while this one is computed.
             next_rows = find_records(records, order + first, m, count, RECORD)
             z1 = product(x, w1, NET) + b1[None, :]
+            if NET.is_q:
+                z1, factor1 = standardise(z1, NET.hidden[0])
             h1 = activate(z1, NET)
             top = h1
             if NET.depth >= 2:
                 z2 = product(h1, w2, NET) + b2[None, :]
+                if NET.is_q:
+                    z2, factor2 = standardise(z2, NET.hidden[1])
                 h2 = activate(z2, NET)
                 top = h2
             if NET.depth >= 3:
                 z3 = product(h2, w3, NET) + b3[None, :]
+                if NET.is_q:
+                    z3, factor3 = standardise(z3, NET.hidden[2])
                 h3 = activate(z3, NET)
                 top = h3
             next_x = load_inputs(next_rows, m < count, NET)
@@ -195,15 +217,21 @@ def gradients(
             back = product(grad, tl.trans(wo), NET)
             if NET.depth >= 3:
                 back3 = back * slope(z3, h3, NET)
+                if NET.is_q:
+                    back3 = through_standardise(back3, z3, factor3, NET.hidden[2])
                 g3 += product(tl.trans(h2), back3, NET)
                 gb3 += tl.sum(back3, 0)
                 back = product(back3, tl.trans(w3), NET)
             if NET.depth >= 2:
                 back2 = back * slope(z2, h2, NET)
+                if NET.is_q:
+                    back2 = through_standardise(back2, z2, factor2, NET.hidden[1])
                 g2 += product(tl.trans(h1), back2, NET)
                 gb2 += tl.sum(back2, 0)
                 back = product(back2, tl.trans(w2), NET)
             back1 = back * slope(z1, h1, NET)
+            if NET.is_q:
+                back1 = through_standardise(back1, z1, factor1, NET.hidden[0])
             g1 += product(tl.trans(x), back1, NET)
             rows, x = next_rows, next_x
         share = 1.0 / count

@@ -104,11 +104,12 @@ class RegisterGradients:
     def __call__(self, batch: Minibatch, chunks: int) -> None:
         from rookery.learners.kernels.gpu.gradient_kernels import STATISTICS, gradients
 
-        options = self.learner.options
-        gradients[(self.programs, 2)](
+        options, is_q = self.learner.options, self.net.is_q
+        weights = (0.0,) * 3 if is_q else (options.entropy, options.value_weight, options.clip_values or 0.0)
+        gradients[(self.programs, 1 if is_q else 2)](
             batch.records, batch.order, self.learner.adam.flat, batch.parts, batch.moments, batch.stopped, batch.clip,
-            batch.first, batch.size, batch.epoch, options.entropy, options.value_weight, options.clip_values or 0.0,
-            NET=self.net, RECORD=batch.record, NORMALISE=options.normalise_advantages, CHUNKS=chunks,
+            batch.first, batch.size, batch.epoch, *weights, NET=self.net, RECORD=batch.record,
+            NORMALISE=not is_q and options.normalise_advantages, CHUNKS=chunks,
             BLOCK=self.launch.block, STATISTICS=STATISTICS, num_warps=self.launch.warps, num_stages=1,
         )  # fmt: skip
 

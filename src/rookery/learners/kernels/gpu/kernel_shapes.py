@@ -46,8 +46,8 @@ class HeadShape:
 
 @dataclass(frozen=True)
 class NetShape:
-    """Two perceptrons of the same hidden widths, actor and critic, in one vector of parameters. Sizes with a `p` are
-    those of tiles, padded with zeros."""
+    """Two perceptrons of the same hidden widths, actor and critic, in one vector of parameters; or one, which gives the
+    values of actions and is layer-normalised (`is_q`). Sizes with a `p` are those of tiles, padded with zeros."""
 
     inputs: int
     hidden: tuple[int, ...]
@@ -59,6 +59,7 @@ class NetShape:
     critic_at: int
     log_std_at: int  # of a Gaussian head; else 0
     parameters: int
+    is_q: bool = False
 
     @property
     def outputs(self) -> int:
@@ -176,18 +177,25 @@ def net_shape(learner: Any) -> NetShape:
 
     precision = PRECISIONS[learner.options.precision]
     log_std = getattr(learner.head, "log_std", None)
+    first, *others = networks_of(policy)
     return NetShape(
         inputs=policy.encoder.width,
-        hidden=hidden_widths(policy.actor),
+        hidden=hidden_widths(first),
         head=head_shape(learner.head),
-        activation=policy.actor.activation_name,
+        activation=first.activation_name,
         precision=precision,
         approximate=precision == "bf16" and not interpreting() and torch.version.hip is None,
-        actor_at=offset(policy.actor.layer_params[0][0]),
-        critic_at=offset(policy.critic.layer_params[0][0]),
+        actor_at=offset(first.layer_params[0][0]),
+        critic_at=offset(others[0].layer_params[0][0]) if others else 0,
         log_std_at=0 if log_std is None else offset(log_std),
         parameters=flat.numel(),
+        is_q=not others,
     )
+
+
+def networks_of(policy: Any) -> list[Any]:
+    """Actor and critic, or the one network that gives values of actions."""
+    return [policy.actor, policy.critic] if hasattr(policy, "critic") else [policy.net]
 
 
 def hidden_widths(net: MLP) -> tuple[int, ...]:
@@ -196,14 +204,15 @@ def hidden_widths(net: MLP) -> tuple[int, ...]:
 
 
 def has_known_shape(learner: Any) -> bool:
-    """Whether kernels can be compiled for a learner's policy: two perceptrons of the same hidden widths, after an
-    encoder that does not learn."""
+    """Whether kernels can be compiled for a learner's policy: perceptrons of the same hidden widths, after an encoder
+    that does not learn."""
     policy, head = learner.policy, learner.head
-    if policy.core is not None or policy.encoder.is_trained or type(head) not in HEAD_KINDS:
+    if policy.memory_size or policy.encoder.is_trained or type(head) not in HEAD_KINDS:
         return False
-    if not all(type(net) is MLP and net.activation_name in ACTIVATIONS for net in (policy.actor, policy.critic)):
+    nets = networks_of(policy)
+    if not all(type(net) is MLP and net.activation_name in ACTIVATIONS for net in nets):
         return False
-    if hidden_widths(policy.actor) != hidden_widths(policy.critic):
+    if any(hidden_widths(net) != hidden_widths(nets[0]) for net in nets):
         return False
     parts = getattr(head, "sizes", ())
-    return 1 <= len(hidden_widths(policy.actor)) <= MOST_HIDDEN and len(parts) <= MOST_PARTS
+    return 1 <= len(hidden_widths(nets[0])) <= MOST_HIDDEN and len(parts) <= MOST_PARTS

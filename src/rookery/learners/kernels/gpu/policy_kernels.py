@@ -14,6 +14,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+FORBIDDEN = tl.constexpr(-1e9)  # as in `heads.py`
+LOWEST = tl.constexpr(-1e30)  # below every output
+HALF_LOG_2_PI = tl.constexpr(0.9189385332046727)
+HALF_LOG_2_PI_E = tl.constexpr(1.4189385332046727)
+
 
 @triton.jit
 def product(a, b, NET: tl.constexpr):
@@ -76,6 +81,23 @@ def slope(before, after, NET: tl.constexpr):
 
 
 @triton.jit
+def standardise(x, WIDTH: tl.constexpr):
+    """Layer normalisation: rows with mean 0 and variance 1 over their first columns, and the factor of each row."""
+    inside = tl.arange(0, x.shape[1])[None, :] < WIDTH
+    away = tl.where(inside, x - (tl.sum(x, 1) / WIDTH)[:, None], 0.0)
+    factor = 1.0 / tl.sqrt(tl.sum(away * away, 1) / WIDTH + 1e-5)
+    return away * factor[:, None], factor
+
+
+@triton.jit
+def through_standardise(back, x, factor, WIDTH: tl.constexpr):
+    """The gradient at the argument of `standardise` from that at its results, `x` and `factor`."""
+    inside = tl.arange(0, x.shape[1])[None, :] < WIDTH
+    away = back - (tl.sum(back, 1) / WIDTH)[:, None] - x * (tl.sum(back * x, 1) / WIDTH)[:, None]
+    return tl.where(inside, away * factor[:, None], 0.0)
+
+
+@triton.jit
 def load_layer(layer, outputs, INPUTS: tl.constexpr, P_INPUTS: tl.constexpr, P_OUTPUTS: tl.constexpr):
     """Weights [inputs, outputs] and biases of the layer whose parameters begin at `layer`."""
     i, o = tl.arange(0, P_INPUTS), tl.arange(0, P_OUTPUTS)
@@ -115,7 +137,26 @@ def hidden_layer(x, layer, NET: tl.constexpr, LAYER: tl.constexpr):
         weight, bias = load_layer(
             layer, NET.hidden[LAYER], NET.hidden[LAYER - 1], NET.p_hidden[LAYER - 1], NET.p_hidden[LAYER]
         )
-    return activate(product(x, weight, NET) + bias[None, :], NET)
+    before = product(x, weight, NET) + bias[None, :]
+    if NET.is_q:
+        before, _ = standardise(before, NET.hidden[LAYER])
+    return activate(before, NET)
+
+
+@triton.jit
+def state_values(x, flat, NET: tl.constexpr):
+    """The critic's values [rows], or those of the best actions."""
+    column = tl.arange(0, NET.p_outputs)
+    if NET.is_q:
+        out = forward(x, flat + NET.actor_at, NET.outputs, NET)
+        values = tl.zeros((x.shape[0],), tl.float32)
+        for part in tl.static_range(len(NET.head.parts)):
+            within = (column >= NET.head.part_at[part]) & (column < NET.head.part_at[part + 1])
+            values += tl.max(tl.where(within[None, :], out, LOWEST), 1)
+    else:
+        out = forward(x, flat + NET.critic_at, 1, NET)
+        values = tl.sum(tl.where(column[None, :] == 0, out, 0.0), 1)
+    return values
 
 
 @triton.jit
@@ -171,12 +212,6 @@ def load_features(rows, inside, mean, variance, NET: tl.constexpr, NORMALISE: tl
         x = tl.minimum(tl.maximum((x - shift[None, :]) * scale[None, :], -10.0), 10.0)
         x = tl.where(columns[None, :], x, 0.0)
     return x
-
-
-FORBIDDEN = tl.constexpr(-1e9)  # as in `heads.py`
-LOWEST = tl.constexpr(-1e30)  # below every output
-HALF_LOG_2_PI = tl.constexpr(0.9189385332046727)
-HALF_LOG_2_PI_E = tl.constexpr(1.4189385332046727)
 
 
 @triton.jit

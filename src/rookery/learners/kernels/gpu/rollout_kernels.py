@@ -18,6 +18,7 @@ from rookery.learners.kernels.gpu.policy_kernels import (
     load_features,
     load_log_std,
     log_prob,
+    state_values,
 )
 from rookery.learners.kernels.gpu.triton_support import block_size, power_of_two, tiles
 
@@ -56,10 +57,7 @@ def store_outcome(
         cut = has_ended & (is_terminated == 0)
         if tl.sum(cut.to(tl.int32), 0) > 0:
             x = load_features(finals + wide * NET.inputs, inside, mean, variance, NET, NORMALISE)
-            out = forward(x, flat + NET.critic_at, 1, NET)
-            column = tl.arange(0, NET.p_outputs)
-            value = tl.sum(tl.where(column[None, :] == 0, out, 0.0), 1)
-            tl.store(final_values + at, value, mask=cut)
+            tl.store(final_values + at, state_values(x, flat, NET), mask=cut)
 
 
 @triton.jit(do_not_specialize=["step", "steps", "start", "count", "envs"])
@@ -133,14 +131,12 @@ def record(
 def evaluate(
     features, values, flat, mean, variance, count, NET: tl.constexpr, NORMALISE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """The critic's values of rows of features [count, inputs]. Grid: programs."""
-    column = tl.arange(0, NET.p_outputs)
+    """The values of rows of features [count, inputs]. Grid: programs."""
     for tile in range(tl.program_id(0), tl.cdiv(count, BLOCK), tl.num_programs(0)):
         row = tile * BLOCK + tl.arange(0, BLOCK)
         rows = features + row.to(tl.int64) * NET.inputs
         x = load_features(rows, row < count, mean, variance, NET, NORMALISE)
-        out = forward(x, flat + NET.critic_at, 1, NET)
-        tl.store(values + row, tl.sum(tl.where(column[None, :] == 0, out, 0.0), 1), mask=row < count)
+        tl.store(values + row, state_values(x, flat, NET), mask=row < count)
 
 
 @triton.jit
@@ -254,10 +250,11 @@ def pack_records(
         choices = inside[:, None] & (o[None, :] < RECORD.masks)
         allowed = tl.load(masks + (wide * RECORD.masks)[:, None] + o[None, :], mask=choices, other=1).to(tl.float32)
         tl.store(record[:, None] + RECORD.masks_at + o[None, :], allowed, mask=choices)
-    real = inside[:, None] & (o[None, :] < NET.outputs)
-    out = tl.load(outputs + (wide * NET.outputs)[:, None] + o[None, :], mask=real, other=0.0)
     numbers = record + RECORD.log_prob_at
-    tl.store(numbers, log_prob(out, action_rows, inside, flat, NET), mask=inside)
+    if not NET.is_q:
+        real = inside[:, None] & (o[None, :] < NET.outputs)
+        out = tl.load(outputs + (wide * NET.outputs)[:, None] + o[None, :], mask=real, other=0.0)
+        tl.store(numbers, log_prob(out, action_rows, inside, flat, NET), mask=inside)
     advantage = tl.load(advantages + row, mask=inside, other=0.0)
     value = tl.load(values + row, mask=inside, other=0.0)
     tl.store(numbers + 1, advantage, mask=inside)
