@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rookery.training.export.export import export
     from rookery.training.export.minari_dataset import clone, write_dataset
     from rookery.training.league.shown_league import LeagueResult, league
+    from rookery.training.rewind.fork import fork
     from rookery.training.rewind.rewind import Rewound, rewind
     from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
@@ -112,6 +113,7 @@ __all__ = [
     "evaluate",
     "evaluate_games",
     "export",
+    "fork",
     "get_recommended_n_envs",
     "import_sb3",
     "kernel",
@@ -190,6 +192,7 @@ __getattr__, __dir__ = lazy_names(
         ".training.export.export": "export",
         ".training.export.minari_dataset": "clone write_dataset",
         ".training.league.shown_league": "LeagueResult league",
+        ".training.rewind.fork": "fork",
         ".training.rewind.rewind": "Rewound rewind",
         ".training.run.callbacks": "Callback Result",
         ".training.run.train": "resume train",

@@ -91,9 +91,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "lstm_hidden_size": "recurrent",
     },
     "sac": _REPLAY | {"ent_coef": "temperature", "alpha": "temperature", "initial_alpha": "temperature_start"},
-    "dqn": _REPLAY
-    | _EPSILON
-    | {"epsilon_timesteps": "epsilon_steps", "double_q": "double"},
+    "dqn": _REPLAY | _EPSILON | {"epsilon_timesteps": "epsilon_steps", "double_q": "double"},
     "td3": _REPLAY
     | {
         "target_policy_noise": "policy_noise",

@@ -1,4 +1,4 @@
-"""The commands that go back into a run: `rewind`."""
+"""The commands that go back into a run: `rewind`, `fork`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
+    changes_from,
     check_run_world,
+    config_value,
     find_run,
+    finish_run,
     loading,
+    no_panel_argument,
     run_arguments,
+    set_argument,
     show,
     stdout_to_stderr,
     trust_argument,
@@ -100,3 +105,36 @@ def _open_shell(live: Rewound) -> None:
     names = {"live": live, "learner": live.learner, "envs": live.envs, "agent": live.agent, "batch": live.batch}
     text = f"{', '.join(names)} are those of this moment; live.forward() makes the next update. Ctrl-D ends."
     code.interact(banner=text, local={"rookery": rookery, **names}, exitmsg="")
+
+
+def add_fork(commands: Commands) -> None:
+    parser = add_command(
+        commands, "fork", _fork, "train a run again from one of its moments, with other settings or another seed",
+        "The fork is a run of its own, and equals RUN up to the moment. With nothing changed it ends as RUN did.",
+        "rookery fork latest --at 500_000 --set ppo.clip=0.1",
+    )  # fmt: skip
+    run_arguments(parser)
+    moment_arguments(parser)
+    parser.add_argument("--name", dest="fork_name", metavar="NAME", help="the fork's name (RUN-fork)")
+    parser.add_argument("--seed", type=int, metavar="N", help="another seed of all that follows (the parent's)")
+    parser.add_argument(
+        "--steps", type=config_value, metavar="N", help="train until the fork has this many steps in total (as RUN)"
+    )
+    no_panel_argument(parser)
+    set_argument(parser, "any that `rookery resume` can change, such as ppo.learning_rate")
+    trust_argument(parser)
+
+
+def _fork(options: argparse.Namespace) -> int:
+    changes = changes_from(options, **{"monitor.panel": options.panel})
+    moment, found = moment_of(options), find_run(options)
+    trusted = check_run_world(found, options, resuming=True)
+    keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
+    keywords |= {"name": options.fork_name, "seed": options.seed, "steps": options.steps, **moment}
+    check_installed()
+    with loading():
+        from rookery.training.rewind.fork import fork
+
+    with stdout_to_stderr(options.json):
+        result = fork(str(found.path), runs_dir=options.runs_dir, **keywords)
+    return finish_run(result, options)

@@ -17,7 +17,7 @@ from rookery.training.storage.checkpoint_files import parse_json, read_contents
 from rookery.training.storage.run_dir import RunDir
 
 SILENT = {
-    "verbose": False, "panel": False, "episodes": False, "system": False, "tensorboard": False, "wandb": False,
+    "verbose": False, "panel": False, "system": False, "tensorboard": False, "wandb": False,
     "mlflow": False, "plot": False, "report": False, "video": False,
 }  # fmt: skip
 NUM_ENVS = "num_envs.jsonl"
