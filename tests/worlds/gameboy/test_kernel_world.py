@@ -82,6 +82,16 @@ def test_a_batch_continues_exactly_from_its_state(world):
     assert np.array_equal(first.arena.memory, second.arena.memory)
 
 
+def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path):
+    """Consoles are part of a checkpoint."""
+    small = {"num_envs": 2, "ppo": {"rollout_length": 16, "hidden": [8]}, "verbose": False, "runs_dir": tmp_path}
+    whole = rookery.train("gameboy", steps=128, name="whole", **small)
+    rookery.train("gameboy", steps=64, name="parts", **small)
+    resumed = rookery.resume("parts", steps=128, runs_dir=tmp_path, verbose=False)
+    weights = [run.agent.policy.state_dict() for run in (whole, resumed)]
+    assert all(np.array_equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
 def test_it_can_be_pickled_and_made_by_its_id(world):
     assert pickle.loads(pickle.dumps(world)).observation_space == world.observation_space
     env = gymnasium.make(ID, observation="memory").unwrapped
