@@ -234,6 +234,11 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
         "--adjusted", action="store_true", help="scale prices so that the close is the column of adjusted closes"
     )
     parser.add_argument(
+        "--format", metavar="NAME",
+        help="the layout of a text file: binance, metatrader4, metatrader5, histdata, dukascopy, yahoo, kraken, "
+        "alpaca, stooq, tradingview, cryptodatadownload, or generic (recognised by its content)",
+    )  # fmt: skip
+    parser.add_argument(
         "--drop-duplicates", action="store_true", help="omit rows that are exactly equal to an earlier one"
     )
     parser.add_argument(
@@ -266,7 +271,7 @@ def source_options(options: argparse.Namespace) -> dict[str, Any]:
     """The options of `ImportOptions` that were given."""
     names = (
         "timezone", "time_is", "calendar", "timeframe", "day_first", "date_format", "decimal_comma", "adjusted",
-        "drop_duplicates", "spread", "digits",
+        "format", "drop_duplicates", "spread", "digits",
     )  # fmt: skip
     lists = {"symbols": names_of(options.symbols), "tech_names": names_of(options.tech_names)}
     return {name: getattr(options, name) for name in names} | lists

@@ -171,7 +171,8 @@ def _read(path: Path, options: ImportOptions) -> Dataset:
         frame = read_parquet(path)
         found = bars_of_table(SourceTable(str(path), symbol_of(path), frame, np.arange(len(frame))), options)
     else:
-        found = bars_of_table(read_text(path, symbol_of(path)), options)
+        table, options = read_text(path, symbol_of(path), options)
+        found = bars_of_table(table, options)
     return finished(found, options, path.name)
 
 

@@ -191,7 +191,7 @@ def test_days_are_added_over_a_change_of_clocks(server: FeedServer, tmp_path: Pa
     ("history", "problem"),
     [
         ((), "its history names no source that has newer bars of BTC/USD"),
-        (({"command": "synth", "source": "synthetic"},), "its history names no source"),
+        (({"command": "import", "source": "arrays"},), "its history names no source"),
         (
             ({"command": "fetch", "source": "alpaca", "symbols": ["BTC/USD"], "timeframe": "1m", "feed": "us"},),
             "its bars of 5m were made from downloaded bars of 1m: update those",

@@ -34,6 +34,11 @@ ONE_PRICE = ("open", "high", "low")
 # Units of a column of spreads: from bid to ask, or from the middle to either.
 SPREADS = ("points", "price", "fraction", "half-points", "half-price", "half-fraction")
 
+RECORDED = (
+    "format", "timezone", "date_format", "day_first", "decimal_comma", "adjusted", "drop_duplicates", "spread",
+    "digits",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class SourceTable:
@@ -108,6 +113,8 @@ class ImportOptions:
         time_is: Whether a time is the "start" or the "end" of its bar.
         decimal_comma: Whether 1,5 is one and a half.
         adjusted: Scale open, high, low and close so that close is the column of adjusted closes.
+        format: The layout of the file by the name of its vendor, such as "binance", instead of what is recognised;
+            "generic" finds columns by their names alone.
         drop_duplicates: Whether a row that is exactly equal to an earlier one is omitted; without it, it is rejected.
         tech_names: Names of the columns per symbol of `tech_array`.
         spread: The unit of a column `spread`, one of `SPREADS`; without it, only that of MetaTrader is known.
@@ -124,6 +131,7 @@ class ImportOptions:
     time_is: str = "start"
     decimal_comma: bool = False
     adjusted: bool = False
+    format: str | None = None
     drop_duplicates: bool = False
     tech_names: Sequence[str] | None = None
     spread: str | None = None
@@ -152,17 +160,7 @@ class ImportOptions:
 
     def facts(self) -> dict[str, Any]:
         """What is kept in the history."""
-        names = (
-            "timezone",
-            "date_format",
-            "day_first",
-            "decimal_comma",
-            "adjusted",
-            "drop_duplicates",
-            "spread",
-            "digits",
-        )
-        given = {name: getattr(self, name) for name in names if getattr(self, name) not in (None, False)}
+        given = {name: getattr(self, name) for name in RECORDED if getattr(self, name) not in (None, False)}
         return {"time_is": self.time_is, **given}
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from rookery.console import printable
 from rookery.data.bar_files import UnreadableTable, guarded
-from rookery.data.importing.sources import SourceTable, find_columns
+from rookery.data.importing.sources import ImportOptions, SourceTable, find_columns
+from rookery.data.importing.vendors import Layout, recognise, with_rules
 from rookery.errors import DataError
 from rookery.extras import load_polars
 
@@ -23,19 +24,43 @@ EXAMPLE = "time,open,high,low,close,volume"
 NUMBERS, TIMES = "fiub", "M"
 
 
-def read_text(path: Path, symbol: str) -> SourceTable:
-    """The table of a text file; all values are texts."""
+def read_text(path: Path, symbol: str, options: ImportOptions) -> tuple[SourceTable, ImportOptions]:
+    """The table of a text file, of which all values are texts, and the options with those that its layout implies."""
     text, symbol = _one_header(_decoded(path), symbol)
     lines = text.split("\n", PREAMBLE + 1)
-    header, delimiter = _header(path, lines)
-    frame = _parsed(path, text, header, delimiter)
+    header, delimiter, names, layout = _columns(path, lines, options)
+    frame = _parsed(path, text, header, delimiter, names)
     numbers = np.arange(len(frame)) + header + 2
     blank = frame.select(load_polars().all_horizontal(load_polars().all().is_null())).to_series().to_numpy()
-    table = SourceTable(str(path), symbol, frame.filter(~blank), numbers[~blank], "line")
-    if len(table.frame) == 0:
+    frame, numbers = frame.filter(~blank), numbers[~blank]
+    if len(frame) == 0:
         raise DataError(f"{printable(path)}: {printable(symbol)}: there is a header, but no bar below it")
+    if layout is not None:
+        frame, options = with_rules(str(path), layout, frame, options)
+    table = SourceTable(str(path), symbol, frame, numbers, "line")
     _refuse_second_header(table)
-    return table
+    return table, options
+
+
+def _columns(path: Path, lines: list[str], options: ImportOptions) -> tuple[int, str, list[str], Layout | None]:
+    """The line of the header, -1 if there is none; the delimiter; the names of the columns; whose layout it is."""
+    first = next((line for line in lines if line.strip()), "")
+    for delimiter in DELIMITERS:
+        fields = _fields(first, delimiter)
+        layout = recognise(str(path), fields, options) if options.format is None else None
+        if layout is not None and layout.has_values(fields):
+            return -1, delimiter, list(layout.names), layout
+    if options.format is not None and not find_columns(_fields(first, delimiter := _most(first))).get("close"):
+        layout = recognise(str(path), _fields(first, delimiter), options)
+        if layout is not None and layout.names:
+            return -1, delimiter, list(layout.names), layout
+    number, delimiter = _header(path, lines)
+    names = _fields(lines[number], delimiter)
+    return number, delimiter, names, recognise(str(path), names, options)
+
+
+def _most(line: str) -> str:
+    return max(DELIMITERS, key=line.count)
 
 
 def _decoded(path: Path) -> str:
@@ -74,7 +99,7 @@ def _header(path: Path, lines: list[str]) -> tuple[int, str]:
             if "close" in found and len(_fields(line, delimiter)) > 1:
                 return number, delimiter
     number, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
-    delimiter = max(DELIMITERS, key=first.count)
+    delimiter = _most(first)
     fields = _fields(first, delimiter)
     name = printable(path)
     if first.count(delimiter) == 0:
@@ -105,13 +130,12 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def _parsed(path: Path, text: str, header: int, delimiter: str) -> Any:
+def _parsed(path: Path, text: str, header: int, delimiter: str, names: list[str]) -> Any:
     """All columns as texts. Names of columns may occur twice here."""
     polars = load_polars()
     start = 0
     for _ in range(header + 1):
         start = text.find("\n", start) + 1 or len(text)
-    names = _fields(text.split("\n", header + 1)[header], delimiter)
     if start >= len(text):
         return polars.DataFrame(schema=dict.fromkeys(_unique(names), polars.String))
     try:
