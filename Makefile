@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 TRAIN_READY := $(VENV)/.ready-to-train
 # What an installation is made from.
-PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c
+PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c src/rookery/worlds/atari/_screen.c
 # Documentation and wheels have an environment of their own, so that the one of the tests stays small.
 DOCS_VENV := .venv-docs
 DOCS_BIN := $(DOCS_VENV)/bin

@@ -13,5 +13,11 @@ LOOPS = Extension(
     extra_compile_args=["-O3"],
     optional=True,
 )
+SCREEN = Extension(
+    "rookery.worlds.atari._screen",
+    ["src/rookery/worlds/atari/_screen.c"],
+    extra_compile_args=["-O3", "-ffp-contract=off"],
+    optional=True,
+)
 
-setup(ext_modules=[] if os.environ.get("ROOKERY_PURE") else [LOOPS])
+setup(ext_modules=[] if os.environ.get("ROOKERY_PURE") else [LOOPS, SCREEN])

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("rookery/engine/_loops.c",)
-TESTS = ("tests/engine/test_loops.py",)
+SOURCES = ("rookery/engine/_loops.c", "rookery/worlds/atari/_screen.c")
+TESTS = ("tests/engine/test_loops.py", "tests/worlds/atari/test_screen.py")
 COMPILER = os.environ.get("CC", "cc")
 STRICT = ["-O3", "-Wall", "-Wextra", "-Werror"]
 SANITIZE = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]

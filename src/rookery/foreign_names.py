@@ -51,12 +51,14 @@ VALUES = {
         }
     ),
 }
+# Functions (id of another library's env) -> (id of the world here that stands for it, its options), or None. Worlds add
+# theirs, as the engine knows none of them.
+STAND_INS: set[Callable[[str], tuple[str, dict[str, Any]] | None]] = set()
 # Beginnings of worlds that are not registered here, in small letters.
 _NETS_FOLLOW = 'networks follow from the spaces: rookery.train(env, learner="ppo")'
 WORLDS = _by_name(
     {
-        "Atari games are in another package: `pip install ale-py`, and give my_file.py:make_env, a function that "
-        "imports ale_py and makes the env": (
+        "Atari games have the names of ale-py, such as ALE/Pong-v5": (
             "ale/ pong breakout spaceinvaders qbert seaquest beamrider enduro mspacman montezuma assault asteroids "
             "freeway"
         ),

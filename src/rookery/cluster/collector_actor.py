@@ -219,7 +219,7 @@ class StepCollector(Collector):
         observations, rewards, terminated, truncated, infos = step
         part.observations, part.mask = observations, self._mask_of(observations, infos)
         if "final_obs" in infos:
-            self.ended += int(np.count_nonzero(infos["_final_obs"]))
+            self.ended += int(np.count_nonzero(infos.get("_final_info", infos["_final_obs"])))
         self._tell(part.rows, infos, self.steps)
         self._writer.add(StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask))
         self.steps_made += 1

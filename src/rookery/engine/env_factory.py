@@ -19,6 +19,7 @@ import gymnasium as gym
 
 from rookery.engine.wrapping import EnvWrapper, ImageSize, as_wrappers, with_image_size
 from rookery.errors import OptionError, SpaceError, WorldError
+from rookery.foreign_names import STAND_INS
 from rookery.gate import allow_given
 from rookery.user_code import file_here, load_file, written_in
 
@@ -254,6 +255,10 @@ def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
             raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
         world_in(path, attribute)
         return EnvFactory((EnvFromFile(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
+    stands_in = next(filter(None, (find(world) for find in STAND_INS)), None) if isinstance(world, str) else None
+    if stands_in is not None:
+        source, options = stands_in
+        return EnvFactory((RegisteredEnv(gym.spec(source), {**options, **kwargs}),), world, endless=True)
     spec = _find_spec(world) if isinstance(world, str) else world
     if "world" in kwargs and _is_kernel_env(spec):
         raise WorldError(f"{spec.id}: an option cannot name another world, got world={kwargs['world']!r:.60}")

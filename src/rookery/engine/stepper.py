@@ -25,6 +25,7 @@ from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Failure, Slot, St
 from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError
 
 _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)
+WHOLE_EPISODE = "whole_episode"  # an info: see `Stepper._record_episode`
 
 
 @dataclass
@@ -200,7 +201,7 @@ class Stepper:
     ) -> tuple[StepReport | None, Any, dict]:
         """Record the end of an episode; in SAME_STEP mode the next one starts at once."""
         row = self.low + i
-        self._record_episode(i)
+        info = self._record_episode(i, info)
         if self._mode is AutoresetMode.NEXT_STEP:
             self._phase[i] = _RESET_NEXT
         elif self._mode is AutoresetMode.DISABLED:
@@ -223,10 +224,16 @@ class Stepper:
             observation, info = self._reset_env(i, None, None)
         return report, observation, info
 
-    def _record_episode(self, i: int) -> None:
-        row = self.low + i
-        self._batch.returns[row], self._batch.lengths[row] = self._returns[i], self._lengths[i]
+    def _record_episode(self, i: int, info: Any) -> Any:
+        """Record how the episode went; returns the info of its last step. An env whose episodes are parts of longer
+        ones, such as the lives of a game, says of those how they went: (return, length), or None while one goes on."""
+        row, went = self.low + i, (self._returns[i], self._lengths[i])
+        if type(info) is dict and WHOLE_EPISODE in info:
+            went = info[WHOLE_EPISODE] or (0.0, 0)
+            info = {key: value for key, value in info.items() if key != WHOLE_EPISODE}
+        self._batch.returns[row], self._batch.lengths[row] = went
         self._batch.seconds[row] = time.perf_counter() - self._started[i]
+        return info
 
     def _step_outside_episode(self, i: int, result: Any, report: StepReport | None) -> StepReport | None:
         """Handle an env that is not in an episode (after its end, or after a restart), or whose step failed."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rookery.worlds.atari.games import options_of
 from rookery.worlds.market.market_options import OTHER_NAMES
 from rookery.worlds.world_spec import PlayableGame, ShippedAgent, TwoPlayerForm, WorldOption, WorldSpec
 
@@ -168,6 +169,54 @@ GAME_BOY = WorldSpec(
     commands="rookery.apps.gameboy_verbs",
 )
 
+# --- Atari games ------------------------------------------------------------------------------------------------------
+
+ATARI_ID = "rookery/Atari-v0"
+
+
+def _atari_name(options: Mapping[str, Any]) -> str:
+    """The id of the game, with its kind of observation if that is not the usual one.
+
+    >>> _atari_name({"game": "ALE/Pong-v5", "obs_type": "ram"})
+    'ALE-Pong-v5-ram'
+    """
+    kind = options.get("obs_type", "grayscale")
+    game = str(options.get("game", "ALE/Pong-v5")).replace("/", "-")
+    return game if kind == "grayscale" else f"{game}-{kind}"
+
+
+def _atari_training(options: Mapping[str, Any], steps: int, num_envs: int) -> dict[str, Any]:
+    """What only envs that train get: each life is an episode there, and rewards are signs.
+
+    >>> _atari_training({"episodic_life": False}, 1, 1)
+    {'episodic_life': False, 'clip_rewards': True, 'fire_reset': True}
+    """
+    return {name: options.get(name, True) for name in ("episodic_life", "clip_rewards", "fire_reset")}
+
+
+def _atari_evaluation(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"fire_reset": options.get("fire_reset", True)}
+
+
+ATARI = WorldSpec(
+    name="atari",
+    source=ATARI_ID,
+    envs={ATARI_ID: "rookery.worlds.atari.env:AtariEnv"},
+    is_kernel=False,
+    stands_for=options_of,
+    extra="atari",
+    recipes="rookery.worlds.known_recipes:ATARI",
+    options=(
+        WorldOption("game", "ID", "which game, by its id in ale-py (ALE/Pong-v5)"),
+        WorldOption("obs_type", "KIND", "grayscale, rgb or ram (grayscale)"),
+        WorldOption("frame_skip", "N", "frames in which an action is repeated (4)"),
+    ),
+    training_options=_atari_training,
+    evaluation_options=_atari_evaluation,
+    run_name=_atari_name,
+    examples=("rookery train ALE/Pong-v5", "rookery train BreakoutNoFrameskip-v4 --learner dqn"),
+)
+
 # --- markets ----------------------------------------------------------------------------------------------------------
 
 
@@ -234,4 +283,4 @@ FOREX = _market(
     examples=("rookery train forex --data-dir data/forex --symbols EURUSD,GBPUSD",),
 )
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX, CATCH, *MUJOCO)
+BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, ATARI, CRYPTO, FOREX, CATCH, *MUJOCO)

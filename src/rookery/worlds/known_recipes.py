@@ -108,6 +108,27 @@ GAME_BOY: Recipes = {
     },
 }  # fmt: skip
 
+# --- Atari games ------------------------------------------------------------------------------------------------------
+
+# The settings of CleanRL's ppo_atari and dqn_atari with more envs, the latter with this DQN's improvements.
+_ATARI = {
+    **ppo(
+        64, 10_000_000, _SAMPLED, rollout_length=64, batch_size=512, epochs=4, learning_rate=2.5e-4,
+        learning_rate_schedule="linear", clip=0.1, entropy=0.01, hidden=[], activation="relu",
+    ),
+    "dqn": {
+        "num_envs": 16,
+        "steps": 10_000_000,
+        **_SAMPLED,
+        "dqn": {
+            "learning_rate": 1e-4, "batch_size": 32, "buffer_size": 100_000, "start_steps": 80_000, "tau": 1.0,
+            "target_every": 2000, "epsilon_end": 0.01, "epsilon_steps": 1_000_000, "importance_steps": 10_000_000,
+            "hidden": [],
+        },
+    },
+}  # fmt: skip
+ATARI: Recipes = {"ALE-*-v5": _ATARI, "*NoFrameskip-v[04]": _ATARI}
+
 # --- Gymnasium's tasks, in minutes on two cores: toy text, one-hot states, cheap steps --------------------------------
 
 FROZEN_LAKE = falling(8, 200_000, rollout_length=128, learning_rate=1e-3, entropy=0.01)

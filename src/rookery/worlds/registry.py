@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rookery.console import say
+from rookery.foreign_names import STAND_INS
 from rookery.worlds.built_in_worlds import BUILT_IN
 from rookery.worlds.world_spec import PlayableGame, WorldSpec, load_object
 
@@ -60,6 +61,20 @@ def games() -> dict[str, PlayableGame]:
 def compiled_version(gym_id: str) -> WorldSpec | None:
     """The compiled version of the env with this Gymnasium id, if there is one."""
     return next((spec for spec in specs() if spec.original == gym_id), None)
+
+
+def stand_in(gym_id: str) -> tuple[WorldSpec, dict[str, Any]] | None:
+    """The world that stands for another library's env with this id, and its options, if there is one."""
+    for spec in specs():
+        options = None if spec.stands_for is None else spec.stands_for(gym_id)
+        if options is not None:
+            return spec, options
+    return None
+
+
+def _source_of(gym_id: str) -> tuple[str, dict[str, Any]] | None:
+    found = stand_in(gym_id)
+    return None if found is None else (found[0].source, found[1])
 
 
 def by_source(source: Any) -> WorldSpec | None:
@@ -120,8 +135,10 @@ def action_table(
 
 
 def register_built_in() -> None:
-    """Make "rookery/CartPole-v1" and the others known to `gymnasium.make`."""
+    """Make "rookery/CartPole-v1" and the others known to `gymnasium.make`, and those of other libraries that they
+    stand for to `make_vec`."""
     _register(BUILT_IN)
+    STAND_INS.add(_source_of)
 
 
 def _register(added: Sequence[WorldSpec]) -> None:

@@ -135,6 +135,8 @@ class WorldSpec:
     kernels: Mapping[str, str] = field(default_factory=dict)  # the same for kernel worlds: id -> class or function
     is_kernel: bool | None = None  # whether the world is compiled; if omitted, this is found out from the source
     original: str | None = None  # the Gymnasium id whose env `source` is the compiled version of
+    # Function (id of another library's env) -> the options with which this world is that env; None if it is not.
+    stands_for: Callable[[str], dict[str, Any] | None] | None = None
     compiled: str | None = None  # of a world that is not compiled: the id of its compiled version, which may refuse
     extra: str | None = None  # the pip extra that it needs, as in pip install 'rookery[extra]'
     recipes: str | None = None  # the place of a `Recipes` mapping

@@ -108,6 +108,9 @@ def find(
         return _known(known, kwargs, learner, compiled)
     if world.endswith(".py") or ".py:" in world:
         return _in_file(world, kwargs)
+    stands_in = registry.stand_in(world)
+    if stands_in is not None:
+        return _known(stands_in[0], {**stands_in[1], **kwargs}, learner)
     if ":" not in world and (world not in gym.registry or _is_removed(world)):
         successor = _successor(world)
         if successor is None:

@@ -199,7 +199,7 @@ class Collector:
         observations, rewards, terminated, truncated, infos = step
         part.observations, part.mask = observations, self._mask_of(observations, infos)
         if "final_obs" in infos:
-            self.ended += int(np.count_nonzero(infos["_final_obs"]))
+            self.ended += int(np.count_nonzero(infos.get("_final_info", infos["_final_obs"])))
         self._tell(part.rows, infos, self.steps + len(rewards))
         batch = StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
         (self.learner if self._link is None else self._link).record(part.rows, batch)

@@ -1,0 +1,1 @@
+"""Atari games of ale-py, with the preprocessing that the field uses."""
