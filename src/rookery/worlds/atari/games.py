@@ -41,7 +41,7 @@ ID = re.compile(r"(?P<space>ALE/)?(?P<name>\w+?)(?P<kind>NoFrameskip|Determinist
 STICKY = {"0": 0.25, "4": 0.0, "5": 0.25}  # by version: how likely the emulator repeats the last action
 
 
-class Game(NamedTuple):
+class AtariGame(NamedTuple):
     """What an id says."""
 
     rom: str
@@ -65,11 +65,11 @@ def options_of(world: str) -> dict[str, Any] | None:
     return {"game": world}
 
 
-def game_of(world: str) -> Game:
+def game_of(world: str) -> AtariGame:
     """The game that an id names.
 
     >>> game_of("ALE/SpaceInvaders-v5")
-    Game(rom='space_invaders', sticky=0.25)
+    AtariGame(rom='space_invaders', sticky=0.25)
     """
     found = ID.fullmatch(world)
     name = "" if found is None else found["name"]
@@ -77,7 +77,7 @@ def game_of(world: str) -> Game:
         raise WorldError(f"{world!r} is not an Atari game that ale-py has; {_meant(name)}")
     usual = ("NoFrameskip", "0"), ("NoFrameskip", "4")
     if (found["kind"], found["version"]) in ([(None, "5")] if found["space"] else usual):
-        return Game(GAMES[name], STICKY[found["version"]])
+        return AtariGame(GAMES[name], STICKY[found["version"]])
     if found["space"]:
         raise WorldError(f"{world!r} is not an id of ale-py; did you mean ALE/{name}-v5?")
     raise WorldError(
