@@ -88,6 +88,7 @@ import os
 os.environ.update(SDL_VIDEODRIVER="dummy", MINARI_DATASETS_PATH=os.getcwd())
 """
 BEFORE = {
+    "docs/atari.md": "import pytest; pytest.importorskip('ale_py')",
     "docs/api.md": API,
     "docs/engine.md": ENGINE,
     "docs/kernel-worlds.md": KERNEL_WORLDS,
