@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rookery.training.export.export import export
     from rookery.training.export.minari_dataset import clone, write_dataset
     from rookery.training.league.shown_league import LeagueResult, league
+    from rookery.training.rewind.diff import DiffResult, diff
     from rookery.training.rewind.fork import fork
     from rookery.training.rewind.rewind import Rewound, rewind
     from rookery.training.run.callbacks import Callback, Result
@@ -87,6 +88,7 @@ __all__ = [
     "Agent",
     "Callback",
     "ComparisonResult",
+    "DiffResult",
     "Engine",
     "EvaluationResult",
     "GamesResult",
@@ -108,6 +110,7 @@ __all__ = [
     "data",
     "delete_runs",
     "deploy",
+    "diff",
     "doctor",
     "errors",
     "evaluate",
@@ -192,6 +195,7 @@ __getattr__, __dir__ = lazy_names(
         ".training.export.export": "export",
         ".training.export.minari_dataset": "clone write_dataset",
         ".training.league.shown_league": "LeagueResult league",
+        ".training.rewind.diff": "DiffResult diff",
         ".training.rewind.fork": "fork",
         ".training.rewind.rewind": "Rewound rewind",
         ".training.run.callbacks": "Callback Result",

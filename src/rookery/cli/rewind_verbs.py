@@ -1,4 +1,4 @@
-"""The commands that go back into a run: `rewind`, `fork`."""
+"""The commands that go back into a run: `rewind`, `fork`, `diff`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rookery.cli.arguments import (
     loading,
     no_panel_argument,
     run_arguments,
+    runs_dir_argument,
     set_argument,
     show,
     stdout_to_stderr,
@@ -138,3 +139,28 @@ def _fork(options: argparse.Namespace) -> int:
     with stdout_to_stderr(options.json):
         result = fork(str(found.path), runs_dir=options.runs_dir, **keywords)
     return finish_run(result, options)
+
+
+def add_diff(commands: Commands) -> None:
+    parser = add_command(
+        commands, "diff", _diff, "find where two runs part: the first step, env and layer, and by how much",
+        "Compares what both recorded, then plays both again between the last step at which they agree and the first at "
+        "which they do not. The exit status is 1 if they differ.",
+        "rookery diff first second",
+    )  # fmt: skip
+    parser.add_argument("names", metavar="RUN", nargs=2, help="names of runs, their folders, or latest")
+    parser.add_argument("--no-replay", action="store_true", help="only compare what the runs recorded")
+    runs_dir_argument(parser)
+    trust_argument(parser)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    check_installed()
+    with loading():
+        from rookery.training.rewind.diff import diff
+
+    keywords = {"replay": not options.no_replay, "runs_dir": options.runs_dir, "trust": options.trust}
+    with stdout_to_stderr(options.json):
+        found = diff(*options.names, **keywords)
+    show(options, found.as_json, found.print)
+    return 0 if found.equal else 1

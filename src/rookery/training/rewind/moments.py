@@ -124,7 +124,8 @@ def _first_nan(run: RunDir) -> Moment:
 # --- by an episode ----------------------------------------------------------------------------------------------------
 
 
-def _episodes(run: RunDir) -> Iterator[Mapping[str, Any]]:
+def recorded_episodes(run: RunDir) -> Iterator[Mapping[str, Any]]:
+    """What episodes.jsonl holds of each episode."""
     if not run.episodes.is_file():
         return
     with os.fdopen(open_plain(run.episodes, os.O_RDONLY), "rb") as file:
@@ -140,7 +141,7 @@ def _worst(run: RunDir) -> Moment:
     """The episode that is furthest below the mean of the hundred before it."""
     recent: deque[float] = deque(maxlen=RECENT)
     found: tuple[float, int] | None = None
-    for row in _episodes(run):
+    for row in recorded_episodes(run):
         if len(recent) >= FEW and (found is None or row["return"] - np.mean(recent) < found[0]):
             found = float(row["return"] - np.mean(recent)), row["episode"]
         recent.append(row["return"])
@@ -156,7 +157,7 @@ def _of_episode(run: RunDir, number: int) -> Moment:
     num_envs, complete = (found, True) if type(found) is int else (1, False)
     made: defaultdict[int, int] = defaultdict(int)  # steps of each env
     counted, before = 0, 0  # the steps at which this episode and those of the round before it were counted
-    for expected, row in enumerate(_episodes(run), start=1):
+    for expected, row in enumerate(recorded_episodes(run), start=1):
         complete &= row["episode"] == expected
         if row["step"] != counted:
             before, counted = counted, row["step"]
