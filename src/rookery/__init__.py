@@ -61,9 +61,10 @@ if TYPE_CHECKING:
     from rookery.training.export.export import export
     from rookery.training.export.minari_dataset import clone, write_dataset
     from rookery.training.league.shown_league import LeagueResult, league
-    from rookery.training.rewind.diff import DiffResult, diff
+    from rookery.training.rewind.blame import blame
+    from rookery.training.rewind.diff import diff
     from rookery.training.rewind.fork import fork
-    from rookery.training.rewind.rewind import Rewound, rewind
+    from rookery.training.rewind.rewind import rewind
     from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
     from rookery.training.sb3_models.import_sb3 import import_sb3
@@ -88,7 +89,6 @@ __all__ = [
     "Agent",
     "Callback",
     "ComparisonResult",
-    "DiffResult",
     "Engine",
     "EvaluationResult",
     "GamesResult",
@@ -96,12 +96,12 @@ __all__ = [
     "LeagueResult",
     "MujocoWorld",
     "Result",
-    "Rewound",
     "RunConfig",
     "Study",
     "Table",
     "backtest",
     "bench",
+    "blame",
     "clone",
     "compare",
     "config",
@@ -195,9 +195,10 @@ __getattr__, __dir__ = lazy_names(
         ".training.export.export": "export",
         ".training.export.minari_dataset": "clone write_dataset",
         ".training.league.shown_league": "LeagueResult league",
-        ".training.rewind.diff": "DiffResult diff",
+        ".training.rewind.blame": "blame",
+        ".training.rewind.diff": "diff",
         ".training.rewind.fork": "fork",
-        ".training.rewind.rewind": "Rewound rewind",
+        ".training.rewind.rewind": "rewind",
         ".training.run.callbacks": "Callback Result",
         ".training.run.train": "resume train",
         ".training.sb3_models.import_sb3": "import_sb3",

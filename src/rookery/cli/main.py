@@ -29,7 +29,9 @@ GROUPS = {
         "runs": "run_verbs", "dashboard": "dashboard_verbs", "compare": "run_verbs", "plot": "run_verbs",
         "report": "dashboard_verbs",
     },
-    "back in time": {"rewind": "rewind_verbs", "fork": "rewind_verbs", "diff": "rewind_verbs"},
+    "back in time": {
+        "rewind": "rewind_verbs", "fork": "rewind_verbs", "diff": "rewind_verbs", "blame": "rewind_verbs",
+    },
     "agents": {
         "eval": "eval_verbs", "watch": "eval_verbs", "play": "game_verbs", "league": "game_verbs",
         "export": "exchange_verbs", "import-sb3": "exchange_verbs", "dataset": "exchange_verbs",

@@ -1,4 +1,4 @@
-"""The commands that go back into a run: `rewind`, `fork`, `diff`."""
+"""The commands that go back into a run: `rewind`, `fork`, `diff`, `blame`."""
 
 from __future__ import annotations
 
@@ -164,3 +164,30 @@ def _diff(options: argparse.Namespace) -> int:
         found = diff(*options.names, **keywords)
     show(options, found.as_json, found.print)
     return 0 if found.equal else 1
+
+
+def add_blame(commands: Commands) -> None:
+    parser = add_command(
+        commands, "blame", _blame, "find the update that made the return fall",
+        "Plays a window of the run again, and tests the agent before and after each update on the same episodes. The "
+        "window is where the return falls most between two evaluations, unless it is given.",
+        "rookery blame latest",
+    )  # fmt: skip
+    run_arguments(parser)
+    parser.add_argument("--first", type=config_value, metavar="STEP", help="where the window begins (before the fall)")
+    parser.add_argument("--last", type=config_value, metavar="STEP", help="where it ends (after the fall)")
+    parser.add_argument("--episodes", type=int, default=20, metavar="N", help="episodes of each test (20)")
+    trust_argument(parser)
+
+
+def _blame(options: argparse.Namespace) -> int:
+    found = find_run(options)
+    keywords: dict[str, Any] = {"first": options.first, "last": options.last, "episodes": options.episodes}
+    keywords |= check_run_world(found, options, resuming=True)
+    check_installed()
+    with loading():
+        from rookery.training.rewind.blame import blame
+
+    with stdout_to_stderr(options.json):
+        result = blame(str(found.path), runs_dir=options.runs_dir, **keywords)
+    return show(options, result.as_json, result.print)

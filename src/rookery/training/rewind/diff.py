@@ -11,7 +11,7 @@ from rookery.errors import OptionError
 from rookery.gate import allow_given
 from rookery.training.rewind.records import Finding, compare_records
 from rookery.training.rewind.replay import Replay
-from rookery.training.rewind.trees import Difference, differences
+from rookery.training.rewind.trees import StateDifference, differences
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import differences as config_differences
 from rookery.training.storage.run_history import segments
@@ -30,7 +30,7 @@ class DiffResult:
     update: int | None  # updates made by then, if the step was found by playing both runs again
     agree_at: int | None  # the last step at which they are known to be equal
     source: str  # "replay", or the kind of record that shows it: "progress", "evaluation", "episode", "checkpoint"
-    differences: list[Difference]  # at that step, causes first
+    differences: list[StateDifference]  # at that step, causes first
     config: dict[str, tuple[Any, Any]]  # keys that differ
     made_with: dict[str, tuple[str, str]]  # versions and machines that differ
 
@@ -122,7 +122,7 @@ class Parting:
     before: int | None  # the last step at which they are equal
     step: int
     updates: int
-    different: list[Difference]
+    different: list[StateDifference]
 
 
 def _result(runs: list[RunDir], parted: Finding | None, last: int | None, found: Parting | None) -> DiffResult:

@@ -30,6 +30,7 @@ class Moment:
     step: int | None  # the last moment with at most so many steps
     update: int | None = None  # just before this update
     known: int = 0
+    until: int = 0  # the step at which what happened there is over
     text: str = ""
 
     def __str__(self) -> str:
@@ -97,9 +98,8 @@ def _drop(run: RunDir) -> Moment:
     if not falls or min(falls)[0] >= 0:
         raise RunError(f"the returns of {run.name} never fall")
     _, (step, high), (later, low) = min(falls)
-    return Moment(
-        step, known=step, text=f"step {step:,}, from where the return falls from {high:.4g} to {low:.4g} at {later:,}"
-    )
+    text = f"step {step:,}, from where the return falls from {high:.4g} to {low:.4g} at {later:,}"
+    return Moment(step, known=step, until=later, text=text)
 
 
 def _scores(path: Any, name: str) -> list[tuple[int, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from rookery.errors import CheckpointError
 from rookery.monitor.jsonl import history
 from rookery.training.rewind.moments import recorded_episodes
-from rookery.training.rewind.trees import Difference, differences
+from rookery.training.rewind.trees import StateDifference, differences
 from rookery.training.storage.checkpoint import Checkpoints, load
 from rookery.training.storage.run_dir import RunDir
 
@@ -22,7 +22,7 @@ class Finding:
 
     step: int
     kind: str
-    different: list[Difference]
+    different: list[StateDifference]
 
 
 def compare_records(one: RunDir, other: RunDir) -> list[Finding]:
@@ -38,7 +38,7 @@ def _metrics(one: RunDir, other: RunDir) -> Iterator[Finding]:
         kind, step = key
         pair = rows[0][key], rows[1][key]
         names = [name for name in pair[0] if name in pair[1] and pair[0][name] != pair[1][name]]
-        yield Finding(step, kind, [Difference(name, values=(pair[0][name], pair[1][name])) for name in names])
+        yield Finding(step, kind, [StateDifference(name, values=(pair[0][name], pair[1][name])) for name in names])
 
 
 def _rows(run: RunDir) -> dict[tuple[str, int], dict[str, Any]]:
@@ -65,7 +65,9 @@ def _episodes(one: RunDir, other: RunDir) -> Iterator[Finding]:
         step = min(row["step"] for row in pair)
         if names:
             number, env = pair[0]["episode"], pair[0]["env"]
-            texts = [Difference(f"episode {number} of env {env}: {x}", values=(pair[0][x], pair[1][x])) for x in names]
+            texts = [
+                StateDifference(f"episode {number} of env {env}: {x}", values=(pair[0][x], pair[1][x])) for x in names
+            ]
             yield from [equal] if equal is not None else []
             yield Finding(step, "episode", texts)
             return

@@ -244,5 +244,5 @@ def _nan_update(replay: Replay, moment: Moment) -> Moment:
             ]
             if not all(map(math.isfinite, numbers)):
                 text = f"update {number:,}, after which a loss or a weight is not a number"
-                return Moment(None, number, min(step, moment.known), text)
+                return Moment(None, number, min(step, moment.known), text=text)
     return moment

@@ -19,7 +19,7 @@ ORDER = ("agent", "learner", "envs", "course", "loop", "callbacks")
 
 
 @dataclass(frozen=True)
-class Difference:
+class StateDifference:
     """An array or a value that differs."""
 
     name: str  # such as agent.policy.actor.layers.0.weight
@@ -43,10 +43,9 @@ class Difference:
         return f"{where}: {self.values[0]!r:.32} and {self.values[1]!r:.32}{more}"
 
 
-def differences(one: Tree, other: Tree) -> list[Difference]:
+def differences(one: Tree, other: Tree) -> list[StateDifference]:
     """All that differs between two checkpoints' trees, causes first; nothing that depends on a clock."""
-    trees = [_comparable(tree) for tree in (one, other)]
-    found = list(_walk(*trees, ""))
+    found = _walk(_comparable(one), _comparable(other), "")
     return sorted(found, key=lambda difference: _rank(difference.name))
 
 
@@ -70,27 +69,29 @@ def _seeded(branch: Any) -> Any:
     return {name: _seeded(value) for name, value in branch.items() if name not in UNSEEDED}
 
 
-def _walk(one: Any, other: Any, name: str) -> Iterator[Difference]:
+def _walk(one: Any, other: Any, name: str) -> Iterator[StateDifference]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys([*one, *other]):
             inner = f"{name}.{key}".lstrip(".")
             if key in one and key in other:
                 yield from _walk(one[key], other[key], inner)
             else:
-                yield Difference(inner, values=("there" if key in one else None, "there" if key in other else None))
+                yield StateDifference(
+                    inner, values=("there" if key in one else None, "there" if key in other else None)
+                )
     elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         yield from _of_arrays(one, other, name)
     elif not _same(one, other):
-        yield Difference(name, values=(one, other))
+        yield StateDifference(name, values=(one, other))
 
 
 def _same(one: Any, other: Any) -> bool:
     return bool(type(one) is type(other) and (one == other or (one != one and other != other)))
 
 
-def _of_arrays(one: np.ndarray, other: np.ndarray, name: str) -> Iterator[Difference]:
+def _of_arrays(one: np.ndarray, other: np.ndarray, name: str) -> Iterator[StateDifference]:
     if one.dtype != other.dtype or one.shape != other.shape:
-        yield Difference(name, values=(f"{one.dtype}{list(one.shape)}", f"{other.dtype}{list(other.shape)}"))
+        yield StateDifference(name, values=(f"{one.dtype}{list(one.shape)}", f"{other.dtype}{list(other.shape)}"))
         return
     if one.tobytes() == other.tobytes():
         return
@@ -102,4 +103,4 @@ def _of_arrays(one: np.ndarray, other: np.ndarray, name: str) -> Iterator[Differ
     if one.dtype.kind in "iuf":
         pair = (array.reshape(-1)[places].astype(np.float64) for array in (one, other))
         largest = float(np.nanmax(np.abs(np.subtract(*pair)), initial=0.0))
-    yield Difference(name, len(places), largest, index, first)
+    yield StateDifference(name, len(places), largest, index, first)
