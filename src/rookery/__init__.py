@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rookery.learners.algorithms.pqn import PQN
     from rookery.learners.algorithms.sac import SAC
     from rookery.learners.algorithms.td3 import TD3
+    from rookery.learners.algorithms.xqc import XQC
     from rookery.studies.report.study import Study, list_studies, study
     from rookery.studies.search_study import search
     from rookery.tools.bench import bench
@@ -86,6 +87,7 @@ __all__ = [
     "PQN",
     "SAC",
     "TD3",
+    "XQC",
     "Agent",
     "Callback",
     "ComparisonResult",
@@ -183,6 +185,7 @@ __getattr__, __dir__ = lazy_names(
         ".learners.algorithms.pqn": "PQN",
         ".learners.algorithms.sac": "SAC",
         ".learners.algorithms.td3": "TD3",
+        ".learners.algorithms.xqc": "XQC",
         ".studies.report.study": "Study list_studies study",
         ".studies.search_study": "search",
         ".tools.bench": "bench",

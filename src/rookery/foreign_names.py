@@ -24,7 +24,7 @@ def _by_name(names_of: Mapping[str, str]) -> dict[str, str]:
 
 
 # By key: what is closest to them here.
-_PPO, _DQN, _TD3, _SAC = (f'rookery\'s is "{name}"' for name in ("ppo", "dqn", "td3", "sac"))
+_PPO, _DQN, _TD3, _SAC, _XQC = (f'rookery\'s is "{name}"' for name in ("ppo", "dqn", "td3", "sac", "xqc"))
 VALUES = {
     "learner": _by_name(
         {
@@ -37,7 +37,8 @@ VALUES = {
             ),
             f"{_TD3}, its successor": "ddpg apex_ddpg",
             f"{_TD3}, with `td3.redq` = true": "redq droq",
-            _SAC: "tqc crossq",
+            _SAC: "tqc",
+            f"{_XQC}, its successor": "crossq simba simbav2 bro",
         }
     ),
     "device": {"gpu": 'use "cuda"', "rocm": 'use "cuda"', "tpu": 'use "cpu"'},

@@ -64,6 +64,7 @@ _EPSILON = {
     "final_epsilon": "epsilon_end",
     "end_e": "epsilon_end",
 }
+_SAC = _REPLAY | {"ent_coef": "temperature", "alpha": "temperature", "initial_alpha": "temperature_start"}
 OPTIONS: dict[str, dict[str, str]] = {
     "ppo": _ROLLOUTS
     | {
@@ -90,7 +91,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "lstm_cell_size": "recurrent",
         "lstm_hidden_size": "recurrent",
     },
-    "sac": _REPLAY | {"ent_coef": "temperature", "alpha": "temperature", "initial_alpha": "temperature_start"},
+    "sac": _SAC,
     "dqn": _REPLAY | _EPSILON | {"epsilon_timesteps": "epsilon_steps", "double_q": "double"},
     "td3": _REPLAY
     | {
@@ -100,6 +101,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "policy_frequency": "policy_delay",
     },
     "pqn": _ROLLOUTS | _EPSILON | {"lambda_": "q_lambda"},
+    "xqc": _SAC | {"policy_frequency": "policy_delay", "num_atoms": "atoms", "n_atoms": "atoms"},
 }
 # Rookery's own names that are known without the learner's section too; many are the same elsewhere.
 SAME = (

@@ -101,7 +101,7 @@ def test_every_flag_has_its_key(calls):
         "--name x --runs-dir out --checkpoint-dir kept --no-panel --set ppo.clip=0.1 --set world_options.a=b"
     )
     found = given(calls, *words.split())
-    assert all(found.pop(learner)["learning_rate"] == 1e-3 for learner in ("sac", "dqn", "td3"))
+    assert all(found.pop(learner)["learning_rate"] == 1e-3 for learner in ("sac", "dqn", "td3", "xqc"))
     assert found == {
         "world": "CartPole-v1", "steps": 100_000, "episodes": 9, "seed": 3, "num_envs": 8, "backend": "process",
         "workers": 2, "start_method": "fork", "learner": "ppo", "ppo": {"learning_rate": 1e-3, "clip": 0.1},
@@ -194,7 +194,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["CartPole-v1", "--device", "cpu", "--gpu", "0"], "`gpu` = 0 and `device` = 'cpu' are two names"),
         (["CartPole-v1", "--steps", "x"], "`steps` should be an integer > 0, got 'x'"),
         (["CartPole-v1", "--name", "a/b"], "`name` should be a folder name"),
-        (["CartPole-v1", "--learner", "a2c"], '`learner` should be "auto", "ppo", "sac", "dqn" or "td3"'),
+        (["CartPole-v1", "--learner", "a2c"], '`learner` should be "auto", "ppo", "sac", "dqn", "td3", "pqn" or "xqc"'),
         (["CartPole-v1", "--num-env", "8"], "unknown flag --num-env; did you mean --num-envs?"),
         (["CartPole-v1", "--stpes", "100"], "unknown flag --stpes; did you mean --steps?"),
         (["CartPole-v1", "--stpes=100"], "unknown flag --stpes; did you mean --steps?"),

@@ -84,9 +84,9 @@ def test_in_files_and_keywords_too(tmp_path):
 
 def test_without_a_section_it_is_of_every_learner_that_has_it():
     """As with `learning_rate`; only of the chosen one, if it is known."""
-    assert given("buffer_size=5000") == {name: {"buffer_size": 5000} for name in ("sac", "dqn", "td3")}
+    assert given("buffer_size=5000") == {name: {"buffer_size": 5000} for name in ("sac", "dqn", "td3", "xqc")}
     assert given("n_steps=7") == {name: {"rollout_length": 7} for name in ("ppo", "pqn")} | {
-        name: {"n_step": 7} for name in ("sac", "dqn", "td3")
+        name: {"n_step": 7} for name in ("sac", "dqn", "td3", "xqc")
     }
     assert given("n_steps=7", learner="dqn") == {"learner": "dqn", "dqn": {"n_step": 7}}
     assert given("lr=0.1", "ppo.learning_rate=0.2")["ppo"] == {"learning_rate": 0.2}

@@ -43,7 +43,7 @@ BROKEN = {
     "half a step": ("json", '{"world": "a", "steps": 10.5}', ["`steps`", "an integer > 0, got 10.5"]),
     "a truth for a number": ("json", '{"world": "a", "steps": true}', ["`steps`", "an integer > 0, got True"]),
     "a text for a truth": ("toml", 'world = "a"\ntwin = "yes"', ["`compiled`", "true or false, got 'yes'"]),
-    "an unknown learner": ("toml", 'world = "a"\nlearner = "pppo"', ["`learner`", '"ppo", "sac", "dqn" or "td3"']),
+    "an unknown learner": ("toml", 'world = "a"\nlearner = "pppo"', ["`learner`", '"td3", "pqn" or "xqc"']),
     "an unknown backend": ("toml", 'world = "a"\nbackend = "gpu"', ["`backend`", '"cuda" or "tensor", got \'gpu\'']),
     "an unknown device": ("yaml", "world: a\ndevice: gpu0", ["`device`", '"cuda:N"', "got 'gpu0'"]),
     "a discount above 1": ("toml", 'world = "a"\nsac.gamma = 1.5', ["`sac.gamma`", "> 0 and <= 1, got 1.5"]),

@@ -12,7 +12,7 @@ import pytest
 from rookery.learners import algorithms
 
 FOLDER = Path(algorithms.__file__).parent
-ALGORITHMS = ("ppo", "sac", "dqn", "td3", "pqn")
+ALGORITHMS = ("ppo", "sac", "dqn", "td3", "pqn", "xqc")
 FILES = sorted(path for path in FOLDER.glob("*.py") if path.name != "__init__.py")
 LINES = 220
 WORDS = r"accelerator|captur|kernel|cuda|triton|\bgpu|numba|\.type\b|is_cuda"

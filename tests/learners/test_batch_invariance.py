@@ -37,6 +37,8 @@ CASES = {
     "sac": ("sac", VECTOR, BOX, SMALL),
     "sac, image": ("sac", IMAGE, BOX, SMALL),
     "td3": ("td3", VECTOR, BOX, ODD),
+    "xqc": ("xqc", VECTOR, BOX, ODD),
+    "xqc, dict": ("xqc", MIXED, BOX, SMALL),
     "dqn": ("dqn", VECTOR, FEW, SMALL),
     "pqn": ("pqn", VECTOR, FEW, SMALL),
     "pqn, several choices": ("pqn", MIXED, spaces.MultiDiscrete([3, 2]), {**ODD, "activation": "tanh"}),

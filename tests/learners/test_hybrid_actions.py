@@ -208,11 +208,11 @@ def test_the_registry_knows_who_acts_where() -> None:
     """PPO in any nesting of the four plain kinds, SAC and TD3 in bounded boxes, DQN in a Discrete alone."""
     able = {
         "hybrid": (HYBRID, ["ppo"]),
-        "boxes": (BOXES, ["ppo", "sac", "td3"]),
+        "boxes": (BOXES, ["ppo", "sac", "td3", "xqc"]),
         "unbounded": (spaces.Tuple((spaces.Box(-np.inf, np.inf, (1,)),)), ["ppo"]),
         "whole numbers": (spaces.Dict(a=spaces.Box(0, 9, (1,), np.int64), b=FORCE), []),
         "empty": (spaces.Dict(), []),
         "text": (spaces.Dict(a=ARM, b=spaces.Text(3)), []),
     }
     for space, names in able.values():
-        assert [name for name in ("ppo", "sac", "dqn", "td3") if specs()[name].supports(space)] == names
+        assert [name for name in ("ppo", "sac", "dqn", "td3", "xqc") if specs()[name].supports(space)] == names

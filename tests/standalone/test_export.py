@@ -43,6 +43,7 @@ KINDS = {  # learner, spaces, options
     "numbers without bounds": ("ppo", VECTOR, spaces.Box(-np.inf, np.inf, (2, 2)), {"activation": "relu"}),
     "numbers with a memory": ("ppo", VECTOR, ARM, {"recurrent": 8}),
     "squashed numbers": ("sac", VECTOR, ARM, {"hidden": [32]}),
+    "squashed numbers with norms": ("xqc", VECTOR, ARM, {"hidden": [32, 16], "critic_hidden": [8]}),
     "worths": ("dqn", VECTOR, spaces.Discrete(3, start=1), {"hidden": [16, 15]}),
     "layer-normalised worths": ("pqn", VECTOR, spaces.MultiDiscrete([3, 2]), {"hidden": [16, 15]}),
     "worths in one": ("dqn", spaces.Discrete(7), spaces.Discrete(3), {"dueling": False, "activation": "tanh"}),

@@ -34,7 +34,7 @@ def make_run(
 ) -> RunDir:
     """A run in `base` with a checkpoint of a policy with random weights and statistics. With spaces of its own it is a
     run of another world than it says, which only matters to who looks at the world."""
-    world = world or ("Pendulum-v1" if learner == "sac" else "CartPole-v1")
+    world = world or ("Pendulum-v1" if learner in ("sac", "xqc") else "CartPole-v1")
     wish: dict[str, Any] = {learner: options} if options else {}
     allow_given(world)
     if not find(world, options=world_options).kernel:

@@ -58,6 +58,7 @@ class ResumeOptions(OlderNames, total=False):
     dqn: Section
     td3: Section
     pqn: Section
+    xqc: Section
     evaluation: Section
     checkpoints: Section
     monitor: Section

@@ -242,7 +242,7 @@ def _temperature(learner: str, option: str, value: Any, place: str) -> dict[str,
 
 
 def _entropy_coefficient(learner: str, option: str, value: Any, place: str) -> dict[str, Any]:
-    return _temperature(learner, option, value, place) if learner == "sac" else {option: value}
+    return _temperature(learner, option, value, place) if learner in ("sac", "xqc") else {option: value}
 
 
 def _target_entropy(learner: str, option: str, value: Any, place: str) -> dict[str, Any]:

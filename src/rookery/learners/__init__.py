@@ -13,9 +13,18 @@ if TYPE_CHECKING:
     from rookery.learners.algorithms.pqn import PQN
     from rookery.learners.algorithms.sac import SAC
     from rookery.learners.algorithms.td3 import TD3
+    from rookery.learners.algorithms.xqc import XQC
     from rookery.learners.learner import Learner, StepBatch
     from rookery.learners.learner_spec import LearnerSpec, Options
-    from rookery.learners.registry import DQNOptions, PPOOptions, PQNOptions, SACOptions, TD3Options, make_learner
+    from rookery.learners.registry import (
+        DQNOptions,
+        PPOOptions,
+        PQNOptions,
+        SACOptions,
+        TD3Options,
+        XQCOptions,
+        make_learner,
+    )
 
 __all__ = [
     "DQN",
@@ -23,6 +32,7 @@ __all__ = [
     "PQN",
     "SAC",
     "TD3",
+    "XQC",
     "Agent",
     "DQNOptions",
     "Learner",
@@ -33,6 +43,7 @@ __all__ = [
     "SACOptions",
     "StepBatch",
     "TD3Options",
+    "XQCOptions",
     "make_learner",
 ]
 
@@ -45,8 +56,9 @@ __getattr__, __dir__ = lazy_names(
         ".algorithms.pqn": "PQN",
         ".algorithms.sac": "SAC",
         ".algorithms.td3": "TD3",
+        ".algorithms.xqc": "XQC",
         ".learner": "Learner StepBatch",
         ".learner_spec": "LearnerSpec Options",
-        ".registry": "DQNOptions PPOOptions PQNOptions SACOptions TD3Options make_learner",
+        ".registry": "DQNOptions PPOOptions PQNOptions SACOptions TD3Options XQCOptions make_learner",
     },
 )

@@ -103,7 +103,8 @@ class Learner:
             self.policy = self.networks(observation_space, action_space)
         self.leaves = self.policy.leaves
         self.agent = Agent(self.policy, observation_space, action_space, self.device)
-        self.scale = ReturnScale(num_envs, options.gamma).to(self.device) if options.normalise_rewards else None
+        limit = getattr(options, "value_limit", None)
+        self.scale = ReturnScale(num_envs, options.gamma, limit).to(self.device) if options.normalise_rewards else None
         self._accelerator = Accelerator(self)
         load_attribute(CHOOSE)(self, execution)
 

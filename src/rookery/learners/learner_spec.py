@@ -166,6 +166,7 @@ class ActorLayout:
     layer_norm: bool = False  # whether its hidden layers are normalised before the activation
     epsilon: str | None = None  # the option that holds the share of random actions
     noise: str | None = None  # the option that holds the standard deviation of noise on squashed actions
+    norms: str | None = None  # batch norms: of the inputs, and after each hidden layer; `layers` are weights alone
 
 
 @dataclass(frozen=True)

@@ -111,20 +111,20 @@ class EnsembleMLP(nn.Module):
 class Critics(nn.Module):
     """An ensemble of critics over the actor's encoder, which only the critics' loss trains."""
 
-    def __init__(self, count: int, encoder: Any, actions: int, hidden: Sequence[int], activation: str) -> None:
+    def __init__(self, encoder: Any, ensemble: nn.Module) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.ensemble = EnsembleMLP(count, encoder.width + actions, hidden, activation)
+        self.encoder, self.ensemble = encoder, ensemble
 
-    def forward(self, features: Tensor, actions: Tensor, members: slice | Tensor | None = None) -> Tensor:
-        """The values of actions by each critic, or by some, [members, batch]."""
-        return self.ensemble(torch.cat([features, actions], -1), members)
+    def forward(self, features: Tensor, actions: Tensor, *how: Any) -> Tensor:
+        """What the ensemble says of actions; `how` is passed on to it."""
+        return self.ensemble(torch.cat([features, actions], -1), *how)
 
 
 def with_params_from(module: Module, flat: Tensor) -> Module:
     """A copy of a module whose parameters are views of one vector, without gradients: the vector that an optimizer
-    trains, for a copy that always has the newest weights, or a clone of it, for a target network."""
-    other, start = copy.deepcopy(module), 0
+    trains, for a copy that always has the newest weights, or a clone of it, for a target network. Running statistics
+    are shared."""
+    other, start = copy.deepcopy(module, {id(buffer): buffer for buffer in module.buffers()}), 0
     for p in other.parameters():
         p.requires_grad_(False)
         p.data = flat[start : start + p.numel()].view(p.shape)

@@ -81,14 +81,18 @@ class RunningNorm(nn.Module):
 
 
 class ReturnScale(nn.Module):
-    """Scales rewards by the standard deviation of discounted returns, which it computes per env."""
+    """Scales rewards by the standard deviation of discounted returns, which it computes per env; with a `limit`, by as
+    much more as brings the largest of them down to it."""
 
     running: Tensor
+    largest: Tensor
 
-    def __init__(self, num_envs: int, gamma: float) -> None:
+    def __init__(self, num_envs: int, gamma: float, limit: float | None = None) -> None:
         super().__init__()
-        self.gamma = gamma
+        self.gamma, self.limit = gamma, limit
         self.statistics = RunningNorm(1)
+        if limit is not None:
+            self.register_buffer("largest", torch.zeros(1))
         self.register_buffer("running", torch.zeros(num_envs))
 
     @torch.no_grad()
@@ -102,7 +106,7 @@ class ReturnScale(nn.Module):
                 self.running.mul_(self.gamma).add_(rewards[step])
                 returns[step] = self.running
                 self.running.masked_fill_(ended[step], 0.0)
-        self.statistics.update(returns.reshape(-1, 1))
+        self._add(returns.reshape(-1, 1))
 
     @torch.no_grad()
     def update_rows(self, rows: slice, rewards: np.ndarray | Tensor, ended: np.ndarray | Tensor) -> None:
@@ -111,12 +115,20 @@ class ReturnScale(nn.Module):
         if not isinstance(rewards, Tensor):
             rewards = torch.from_numpy(np.asarray(rewards, np.float32)).to(returns.device)
         returns.mul_(self.gamma).add_(rewards)
-        self.statistics.update(returns.unsqueeze(-1))
+        self._add(returns.unsqueeze(-1))
         returns.masked_fill_(torch.as_tensor(ended, device=returns.device), 0.0)
 
     def scale(self, rewards: Tensor) -> Tensor:
         """The scaled rewards."""
-        return (rewards * (self.statistics.variance + 1e-8).rsqrt().float()).clamp(-CLIP, CLIP)
+        factor = (self.statistics.variance + 1e-8).rsqrt().float()
+        if self.limit is not None:
+            factor = torch.minimum(factor, self.limit / self.largest)
+        return (rewards * factor).clamp(-CLIP, CLIP)
+
+    def _add(self, returns: Tensor) -> None:
+        self.statistics.update(returns)
+        if self.limit is not None:
+            self.largest.copy_(torch.maximum(self.largest, returns.abs().max()))
 
     def resize(self, num_envs: int) -> None:
         """Add or remove envs at the end."""

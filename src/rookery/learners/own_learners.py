@@ -8,7 +8,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 ENTRY_POINTS = "rookery.learners"  # the group in which installed packages name their `LearnerSpec`s
-ON_POLICY = {"ppo": True, "sac": False, "dqn": False, "td3": False, "pqn": True}  # as in `registry.specs()`
+# rookery's own, as in `registry.specs()`
+ON_POLICY = {"ppo": True, "sac": False, "dqn": False, "td3": False, "pqn": True, "xqc": False}
 
 
 @cache

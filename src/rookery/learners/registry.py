@@ -30,7 +30,7 @@ from rookery.learners.schedules import ScheduleText
 @cache
 def specs() -> dict[str, LearnerSpec]:
     """All learners by name: rookery's own, then those of installed packages."""
-    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC, TD3_SPEC, PQN_SPEC)}
+    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC, TD3_SPEC, PQN_SPEC, XQC_SPEC)}
     return own | installed_specs(own)
 
 
@@ -348,4 +348,46 @@ PQN_SPEC = LearnerSpec(
     on_policy=True,
     kernel_envs=64,
     actor=ActorLayout("net.layers.", epsilon="epsilon_end", layer_norm=True),
+)
+
+
+# --- XQC --------------------------------------------------------------------------------------------------------------
+
+
+class XQCOptions(SACOptions):
+    """SAC with batch-normalised, weight-normalised critics that estimate distributions of values."""
+
+    adjustable = SACOptions.adjustable | {"policy_delay"}
+
+    batch_size: int = Field(256, ge=2, description="Transitions in one update.")
+    buffer_size: int = Field(1_000_000, ge=1, description="Capacity of the replay buffer, in transitions.")
+    start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
+    normalise_rewards: bool = Field(
+        True,
+        description="Scale rewards by running statistics: discounted returns have standard deviation 1, and none is "
+        "beyond `value_limit`.",
+    )
+    temperature_start: float = Field(0.01, gt=0, description="Initial value of a learned temperature.")
+    target_entropy: float | None = Field(
+        None, description="Target of the learned temperature; if omitted, minus half the number of action dimensions."
+    )
+    tau: float = Field(
+        0.05, gt=0, le=1, description="Share of the weights that the target critics take per update; 1 for no targets."
+    )
+    policy_delay: int = Field(3, ge=1, description="Updates of the critics per update of the actor.")
+    atoms: int = Field(101, ge=2, lt=2**16, description="Values among which the critics distribute probability.")
+    value_limit: float = Field(5.0, gt=0, description="The atoms lie between minus this and this.")
+    critic_hidden: Sizes | None = Field(
+        [512, 512, 512, 512], description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
+    )
+
+
+XQC_SPEC = LearnerSpec(
+    name="xqc",
+    learner="rookery.learners.algorithms.xqc:XQC",
+    policy="rookery.learners.algorithms.xqc:XQCPolicy",
+    options=XQCOptions,
+    supports=is_bounded,
+    needs="xqc needs a Box of floats with finite bounds, or a Dict or Tuple of these",
+    actor=ActorLayout("net.weights.", last="net.", continuous="squashed", norms="net.norms."),
 )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import OptionError, RunError
+from rookery.learners.folding import folded
 from rookery.learners.learner_spec import ActorLayout
 from rookery.learners.registry import specs
 from rookery.standalone import runtime
@@ -207,6 +208,8 @@ def _own_network(saved: dict[str, Any]) -> tuple[list[dict[str, Any]], Arrays, b
 
 def _layers(actor: ActorLayout, policy: Arrays) -> list[Arrays]:
     """The actor as a plain perceptron: weights and biases, layer by layer."""
+    if actor.norms is not None:
+        return _without_norms(actor, policy)
     count = sum(name.startswith(actor.layers) and name.endswith(".weight") for name in policy)
     layers = [_layer(policy, f"{actor.layers}{k}.") for k in range(count)]
     if actor.value is not None and f"{actor.value}weight" in policy:
@@ -214,6 +217,19 @@ def _layers(actor: ActorLayout, policy: Arrays) -> list[Arrays]:
         half = policy[f"{actor.value}weight"].shape[1]
         layers[-1] = {name: part[half:] for name, part in layers[-1].items()}
     return layers if actor.last is None else [*layers, _layer(policy, actor.last)]
+
+
+def _without_norms(actor: ActorLayout, policy: Arrays) -> list[Arrays]:
+    """Of a net with batch norms, with the first axis of its weights for members, of which an actor has one."""
+    count = sum(name.startswith(actor.layers) for name in policy)
+    weights = [policy[f"{actor.layers}{k}"][0] for k in range(count)]
+    norms = [_named(policy, f"{actor.norms}{k}.") for k in range(count)]
+    layers = folded(weights, norms, policy[f"{actor.last}bias"][0, :, 0])
+    return [{"weight": weight, "bias": bias} for weight, bias in layers]
+
+
+def _named(policy: Arrays, start: str) -> Arrays:
+    return {name.removeprefix(start): part for name, part in policy.items() if name.startswith(start)}
 
 
 def _layer(policy: Arrays, start: str) -> Arrays:

@@ -15,16 +15,17 @@ from learners.offpolicy_tools import Batch, Centre, Corridor, assert_same, play
 from rookery.learners.execution.choose import use_tensor_envs
 from rookery.learners.execution.replay_device import ReplayDevice
 from rookery.learners.learner import Learner
-from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
+from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, XQCOptions, make_learner
 
 SEEN = spaces.Box(-2, 2, (1,))
 SMALL = {"hidden": [16, 16], "start_steps": 24, "batch_size": 16, "buffer_size": 256, "updates_per_step": 0.5}
-OPTIONS = {"sac": SACOptions, "td3": TD3Options, "dqn": DQNOptions}
+OPTIONS = {"sac": SACOptions, "td3": TD3Options, "dqn": DQNOptions, "xqc": XQCOptions}
 KINDS = {
     "sac": {},
     "sac-pink": {"noise": "pink", "n_step": 2, "normalise_observations": True, "normalise_rewards": True},
     "td3": {"target_every": 3, "policy_delay": 3},
     "td3-redq": {"redq": True, "num_critics": 3, "policy_delay": 2, "updates_per_step": 2.0, "prioritised": True},
+    "xqc": {"critic_hidden": [16, 12], "noise": "pink", "n_step": 2, "policy_delay": 2, "atoms": 11},
     "dqn": {"epsilon_steps": 60, "target_every": 5},
     "dqn-plain": {"n_step": 1, "prioritised": False, "epsilon_decay": 0.9, "epsilon_per_env": True, "double": False},
 }
@@ -45,7 +46,7 @@ def world_for(kind: str, seed: int = 0) -> Batch:
     return (Corridor if kind.startswith("dqn") else Centre)(4, 9, seed)
 
 
-QUICK = "sac-pink", "td3-redq", "dqn"  # the others add little to these
+QUICK = "sac-pink", "td3-redq", "xqc", "dqn"  # the others add little to these
 ALL = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 
 
@@ -66,7 +67,7 @@ def test_it_learns_and_continues_exactly(kind: str) -> None:
     assert all(np.isfinite(value) for value in learner.update().values())
 
 
-@pytest.mark.parametrize("kind", [pytest.param("sac", marks=pytest.mark.slow), "td3", "dqn-plain"])
+@pytest.mark.parametrize("kind", [pytest.param("sac", marks=pytest.mark.slow), "td3", "xqc", "dqn-plain"])
 def test_groups_of_updates_change_no_number(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates one by one, as without `accelerate`, or many at once: the same weights."""
     learners = []

@@ -42,6 +42,7 @@ KINDS = {  # learner, spaces, options, inputs of the model
     "switches": ("ppo", spaces.MultiDiscrete([3, 2]), spaces.MultiBinary(3), {}, {"observation": "tensor(int64)"}),
     "endless": ("ppo", spaces.Box(-1e38, 1e38, (2,), np.float64), ARM, {}, {"observation": "tensor(double)"}),
     "sac": ("sac", VECTOR, ARM, {}, FLOATS),
+    "xqc": ("xqc", VECTOR, ARM, {"critic_hidden": [8]}, FLOATS),
     "dqn": ("dqn", VECTOR, spaces.Discrete(3, start=1), {}, FLOATS),
     "pqn": ("pqn", VECTOR, spaces.MultiDiscrete([3, 2]), {}, FLOATS),
 }  # fmt: skip
@@ -124,7 +125,7 @@ def test_parts_of_actions_are_outputs_of_their_own(tmp_path):
 def check_facts(path, learner: str) -> None:
     """The file tells where it came from, and nothing about the machine."""
     facts = {prop.key: prop.value for prop in onnx.load(path).metadata_props}
-    world = "Pendulum-v1" if learner == "sac" else "CartPole-v1"
+    world = "Pendulum-v1" if learner in ("sac", "xqc") else "CartPole-v1"
     wanted = {"run": "finished", "world": world, "step": str(STEP), "learner": learner, "rookery": rookery.__version__}
     assert facts == wanted
     assert b".py" not in path.read_bytes()

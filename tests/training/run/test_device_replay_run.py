@@ -27,6 +27,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn": (CARTPOLE, {"epsilon_decay": 0.9}),
     "sac": (PENDULUM, {"n_step": 2, "normalise_observations": True, "updates_per_step": 0.5}),
     "td3": (PENDULUM, {"noise": "pink", "prioritised": True, "updates_each": "round", "updates_per_step": 3}),
+    "xqc": (PENDULUM, {"n_step": 2, "critic_hidden": [8, 8], "updates_per_step": 0.5}),
 }
 
 
@@ -47,7 +48,7 @@ def arrays(tree: Any, path: str = "") -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    "learner", ["td3", pytest.param("sac", marks=pytest.mark.slow), pytest.param("dqn", marks=pytest.mark.slow)]
+    "learner", ["td3", "xqc", pytest.param("sac", marks=pytest.mark.slow), pytest.param("dqn", marks=pytest.mark.slow)]
 )
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, learner: str) -> None:
     """To the bit: weights, optimizer, replay buffer with its priorities, unfinished transitions, envs."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from gymnasium import spaces
-from torch import Tensor
+from torch import Tensor, nn
 
 from rookery.errors import OptionError
 from rookery.learners.action_spaces import ActionBounds
 from rookery.learners.encoders import make_encoder
 from rookery.learners.learner import Learner
-from rookery.learners.networks import MLP, Critics, with_params_from
+from rookery.learners.networks import MLP, Critics, EnsembleMLP, with_params_from
 from rookery.learners.policy import Policy, make_leaves
 
 
@@ -29,7 +30,11 @@ class BoundedPolicy(Policy):
         self.bounds = ActionBounds(action_space, self.title)
         self.size = self.bounds.size
         self.encoder = make_encoder(observation_space, self.leaves, options)
-        self.net = MLP(self.encoder.width, options.hidden, self.outputs * self.size, options.activation, gain=0.01)
+        self.net = self.make_net(options)
+
+    def make_net(self, options: Any) -> Any:
+        """The net over the encoder."""
+        return MLP(self.encoder.width, options.hidden, self.outputs * self.size, options.activation, gain=0.01)
 
     def to_env(self, actions: Tensor) -> Tensor:
         """Actions as the env takes them."""
@@ -55,8 +60,8 @@ class BoundedActorCritic(Learner):
         """Critics over the policy's encoder, and optimizers; `learned` is trained beside the actor's net."""
         options = self.options
         widths = options.hidden if options.critic_hidden is None else options.critic_hidden
-        critics = Critics(num_critics, policy.encoder, policy.size, widths, options.activation)
-        self.critics = critics.to(self.device)
+        ensemble = self.make_ensemble(num_critics, policy.encoder.width + policy.size, widths)
+        self.critics = Critics(policy.encoder, ensemble).to(self.device)
         self.actor_adam = self.optimizer([*policy.net.parameters(), *learned])
         self.critic_adam = self.optimizer(self.critics.parameters())
         self.target_weights = self.critic_adam.flat.data.clone()
@@ -65,6 +70,10 @@ class BoundedActorCritic(Learner):
         # The same critics without gradients of their own, for the actor's loss.
         self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
         self.example_action = torch.zeros(policy.size)
+
+    def make_ensemble(self, count: int, inputs: int, hidden: Sequence[int]) -> nn.Module:
+        """The critics' nets."""
+        return EnsembleMLP(count, inputs, hidden, self.options.activation)
 
     def random_actions(self, mask: Tensor | None, noise: Tensor) -> Tensor:
         """Before learning begins: uniform over the bounds, and as pink as the noise."""

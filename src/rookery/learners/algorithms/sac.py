@@ -67,12 +67,15 @@ class SAC(BoundedActorCritic):
 
     def networks(self, observation_space: spaces.Space, action_space: spaces.Space) -> SACPolicy:
         policy = SACPolicy(observation_space, action_space, self.options).to(self.device)
+        self.add_networks(policy, 2, self.add_temperature())
+        return policy
+
+    def add_temperature(self) -> list[nn.Parameter]:
+        """Returns it if it is learned: a parameter of the actor's Adam, with a loss of its own, costs nothing."""
         learned = self.options.temperature == "auto"
         start = torch.tensor(first_log_temperature(self.options), device=self.device)
         self.log_temperature = nn.Parameter(start, requires_grad=learned)
-        # The temperature is one more parameter of the actor's Adam: it has its own loss, and costs nothing.
-        self.add_networks(policy, 2, [self.log_temperature] if learned else [])
-        return policy
+        return [self.log_temperature] if learned else []
 
     @property
     def target_entropy(self) -> float:
@@ -114,7 +117,10 @@ class SAC(BoundedActorCritic):
         """The sum of the actor's and the temperature's losses, and the entropy."""
         actions, log_probs = self.sample(features, noise)
         assert log_probs is not None
-        values = self.frozen_critics(features, actions).amin(0)
+        return self.entropy_losses(self.frozen_critics(features, actions).amin(0), log_probs)
+
+    def entropy_losses(self, values: Tensor, log_probs: Tensor) -> tuple[Tensor, Tensor]:
+        """The same, from the values of the actor's actions."""
         loss = (self.log_temperature.detach().exp() * log_probs - values).mean()
         entropy = -log_probs.detach().mean()
         if self.log_temperature.requires_grad:

@@ -129,7 +129,8 @@ class ReplayDevice(ReplayHost):
     def stays(self) -> list[Tensor]:
         """What an update changes in place and reads again."""
         tree = [] if self.tree is None else self.tree.tensors
-        return [*trained_tensors(self.learner.parts()), *tree, self._sums.sums, self._number]
+        learner = self.learner  # an actor's batch norms are buffers of the policy
+        return [*trained_tensors(learner.parts()), *learner.policy.buffers(), *tree, self._sums.sums, self._number]
 
     def let_targets_follow(self, number: int) -> None:
         options = self.learner.options

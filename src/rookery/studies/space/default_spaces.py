@@ -49,6 +49,7 @@ OF_LEARNERS: dict[str, Space] = {
         "hidden": {"choice": NETS},
     },
     "td3": REPLAY | {"exploration_noise": {"log": [0.03, 0.5]}, "updates_per_step": {"choice": [0.25, 0.5, 1.0]}},
+    "xqc": REPLAY | {"updates_per_step": {"choice": [0.5, 1.0, 2.0]}, "tau": {"choice": [0.005, 0.05, 1.0]}},
 }  # fmt: skip
 MULTIPLES = (0.125, 0.25, 0.5, 1, 2)  # of an own size, where only its order of magnitude is known to be right
 FEWEST_STEPS, FEWEST_ROWS = 16, 32  # of a rollout, and of a minibatch

@@ -196,7 +196,7 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-LEARNERS = ("ppo", "sac", "td3", "dqn")  # that collectors can act for
+LEARNERS = ("ppo", "sac", "td3", "dqn", "xqc")  # that collectors can act for
 CLUSTERS = {"ray": ("rookery.cluster.remote_envs", "open_ray_envs")}
 
 

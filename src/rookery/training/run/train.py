@@ -50,7 +50,7 @@ def train(
             replace the defaults above.
         seed: The same seed and settings give the same run.
         num_envs: How many envs are stepped at once; "auto" measures.
-        learner: "ppo", "sac", "dqn", "td3" or "pqn"; "auto" chooses by the action space.
+        learner: "ppo", "sac", "dqn", "td3", "pqn" or "xqc"; "auto" chooses by the action space.
         device: "cpu", "cuda", "cuda:1" or "mps"; "auto" takes a GPU where it is faster.
         options: All keys of the configuration (`rookery train --help-config` describes them), such as
             `ppo={"clip": 0.1}`. Callbacks, wrappers, networks and schedules may be given as objects, classes and
