@@ -119,7 +119,7 @@ def test_what_has_no_equal_is_answered(name):
 
 def test_mistakes():
     assert "give one of them" in refusal(ppo={"clip_coef": 0.2, "clip": 0.1})
-    assert "did you mean `ppo.entropy` or `sac.temperature`?" in refusal("ent_cof=1")
+    assert "did you mean `ppo.entropy`, `sac.temperature` or `xqc.temperature`?" in refusal("ent_cof=1")
     assert "`ppo.epochs` should be an integer" in refusal("n_epochs=x")
     assert "true or false" in refusal("anneal_lr=0.5")
     assert "should be a number" in refusal("ppo.lr=lin_fast")

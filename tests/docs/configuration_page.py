@@ -79,7 +79,7 @@ def _keys_text(keys: list[str]) -> str:
         options.setdefault(option, []).append(learner)
     texts = [
         f"`{option}` of every learner"
-        if set(learners) == {"ppo", "sac", "dqn", "td3", "xqc"}
+        if set(learners) == set(specs())
         else ", ".join(f"`{learner}.{option}`" if learner else f"`{option}`" for learner in learners)
         for option, learners in options.items()
     ]

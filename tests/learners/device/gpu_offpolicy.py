@@ -1,6 +1,6 @@
 """What only a GPU can show of the off-policy learners: run it there as a script. No pytest is needed.
 
-PYTHONPATH=src:tests python tests/learners/device/gpu_offpolicy.py [cuda]
+PYTHONPATH=src:tests python tests/learners/device/gpu_offpolicy.py [cuda [LEARNER]]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners.learner import Learner, StepBatch
-from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
+from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, XQCOptions, make_learner
 
 ENVS = 8
 SEEN, PUSHES, CHOICES = spaces.Box(-2, 2, (3,)), spaces.Box(-2, 2, (1,)), spaces.Discrete(3)
@@ -35,6 +35,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "td3": (TD3Options, {}),
     "td3, prioritised, target_every 3": (TD3Options, {"prioritised": True, "target_every": 3}),
     "redq": (TD3Options, {"redq": True, "num_critics": 5, "updates_per_step": 2.0}),
+    "xqc": (XQCOptions, {"critic_hidden": [64, 48]}),
+    "xqc, no targets, 3 steps": (XQCOptions, {"critic_hidden": [64], "tau": 1.0, "n_step": 3, "policy_delay": 2}),
     "dqn": (DQNOptions, {"target_every": 7}),
     "dqn, plain": (DQNOptions, {"dueling": False, "double": False, "n_step": 1, "prioritised": False}),
     "dqn, scheduled": (DQNOptions, {"learning_rate_schedule": "linear"}),
@@ -43,7 +45,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 
 def made(options: Any, settings: dict[str, Any], device: str, **others: Any) -> Learner:
     """A learner."""
-    kind = {SACOptions: "sac", TD3Options: "td3", DQNOptions: "dqn"}[options]
+    kind = {SACOptions: "sac", TD3Options: "td3", DQNOptions: "dqn", XQCOptions: "xqc"}[options]
     actions = CHOICES if kind == "dqn" else PUSHES
     learner = make_learner(kind, SEEN, actions, options(**SMALL | settings | others), ENVS, 3, device)
     assert isinstance(learner, Learner) and not learner.on_policy
@@ -90,7 +92,8 @@ def captured_equals_eager(options: Any, settings: dict[str, Any], device: str) -
 def main() -> int:
     """All cases; returns how many failed."""
     device, failed = (sys.argv[1:] or ["cuda"])[0], 0
-    for name, (options, settings) in CASES.items():
+    chosen = {name: case for name, case in CASES.items() if name.startswith(sys.argv[2] if sys.argv[2:] else "")}
+    for name, (options, settings) in chosen.items():
         try:
             print(f"ok   {name}: {captured_equals_eager(options, settings, device)}", flush=True)
         except Exception:

@@ -1,0 +1,124 @@
+"""XQC beside SAC: updates a second, and what it reaches in few steps:
+
+    python benchmarks/xqc.py [--only NAME ...] [--device cpu] [--seeds 5] [--processes 1] [--json FILE]
+
+Updates are made from a full buffer, in turns with SAC's, which has nets of 256x256; no env is stepped. Returns are
+interquartile means over seeds of an evaluation at the end, on 20 episodes, with the settings that `rookery train ID
+--learner xqc` takes by itself; recipes were chosen on seeds from 101 on. `--processes` seeds are trained at a time.
+Exits with 1 if a figure misses what it must reach.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from engine_rows import Row, ratio_row
+from gpu_offpolicy import CONTINUOUS, UPDATES, ours
+from measure import in_turns
+from report import measured, parser_for, report
+from rookery.learners.registry import SACOptions, XQCOptions
+
+NEVER = 10**9  # steps: evaluate and save at the end alone
+
+
+class Target(NamedTuple):
+    """The least return after so many steps."""
+
+    world: str
+    steps: int
+    least: float
+
+
+TARGETS = {
+    "pendulum": Target("Pendulum-v1", 5_000, -180),
+    "mountaincar": Target("MountainCarContinuous-v0", 30_000, 90),
+    "halfcheetah": Target("HalfCheetah-v5", 100_000, 5_500),
+    "hopper": Target("Hopper-v5", 100_000, 2_000),
+    "walker2d": Target("Walker2d-v5", 100_000, 2_000),
+    "ant": Target("Ant-v5", 100_000, 1_500),
+}
+
+
+def speed_row(what: str, options: dict[str, Any], least: float, rounds: int, device: str) -> list[Row]:
+    """Updates a second, as a share of SAC's."""
+    if device == "cpu":
+        UPDATES["ours"] = 6
+    sides = {
+        "xqc": ours("Pendulum-v1", "xqc", XQCOptions(**{**CONTINUOUS, "hidden": [256, 256], **options}), device),
+        "sac": ours("Pendulum-v1", "sac", SACOptions(**CONTINUOUS), device),
+    }
+    in_turns(sides, 1)
+    found = in_turns(sides, rounds)
+    return [ratio_row(f"XQC updates/s, batch 256, {what} / SAC, 256x256", found["xqc"], found["sac"], least)]
+
+
+def trained(target: Target, device: str, seed: int) -> tuple[float, float]:
+    """The last evaluation of a run, and its seconds."""
+    import rookery  # in each process
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        started = time.perf_counter()
+        result = rookery.train(
+            target.world, learner="xqc", steps=target.steps, seed=seed, device=device, runs_dir=folder,
+            evaluation={"episodes": 20, "max_episodes": 20, "every": NEVER}, checkpoints={"every": NEVER},
+            monitor={"plot": False, "tensorboard": False, "verbose": False},
+        )  # fmt: skip
+        return result.evaluation, time.perf_counter() - started
+
+
+def interquartile_mean(values: list[float]) -> float:
+    """The mean of the middle half, with shares of values at its ends.
+
+    >>> interquartile_mean([1.0, 2.0, 3.0, 4.0, 100.0])
+    3.0
+    """
+    weights = np.clip(np.arange(1, len(values) + 1) - len(values) / 4, 0, 1)
+    weights = np.minimum(weights, weights[::-1])
+    return float(np.average(np.sort(values), weights=weights))
+
+
+def learning_row(target: Target, seeds: int, device: str, processes: int) -> list[Row]:
+    """All seeds of a world."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        found = list(pool.map(partial(trained, target, device), range(1, seeds + 1)))
+    returns, seconds = [value for value, _ in found], np.median([seconds for _, seconds in found])
+    each = ", ".join(f"{value:.4g}" for value in returns)
+    label = f"XQC {target.world}, {target.steps // 1000} k steps"
+    return [Row(label, each, f"{seconds:.0f} s each", interquartile_mean(returns), target.least, unit="")]
+
+
+def main() -> int:
+    """Measure the chosen rows and print them."""
+    parser = parser_for(__doc__, ["speed", "speed-small", *TARGETS], rounds=5)
+    parser.add_argument("--device", default="cpu", help="(default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="how many seeds a return is over (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="seeds at a time (default: %(default)s)")
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    same: dict[str, Any] = {"rounds": args.rounds, "device": args.device}
+    rows: dict[str, Callable[[], list[Row]]] = {
+        "speed": partial(speed_row, "4 x 512", {}, 0.35 if args.device != "cpu" else 0.1, **same),
+        "speed-small": partial(speed_row, "256x256", {"critic_hidden": [256, 256]}, 0.35, **same),
+    }
+    for name, target in TARGETS.items():
+        rows[name] = partial(learning_row, target, args.seeds, args.device, args.processes)
+    return report(measured(rows, args.only), "XQC", args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
