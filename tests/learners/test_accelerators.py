@@ -14,11 +14,13 @@ from learners.scripted import Script, play
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.algorithms.pqn import PQN
 from rookery.learners.algorithms.sac import SAC
 from rookery.learners.algorithms.td3 import TD3
 from rookery.learners.execution.choose import ACCELERATORS
 from rookery.learners.kernels.cpu.fused_dqn import FusedDQN
 from rookery.learners.kernels.cpu.fused_ppo import CompiledAdvantages, FusedPPO
+from rookery.learners.kernels.cpu.fused_pqn import FusedPQN
 from rookery.learners.kernels.cpu.fused_td3 import FusedTD3
 from rookery.learners.kernels.cpu.product_tiles import ARM
 from rookery.learners.kernels.cpu.team_sac import TeamSAC
@@ -26,7 +28,7 @@ from rookery.learners.kernels.cpu.team_td3 import TeamTD3
 from rookery.learners.kernels.gpu.device_actor_critic import DeviceSAC, DeviceTD3
 from rookery.learners.learner import Learner
 from rookery.learners.learner_spec import load_attribute
-from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options
+from rookery.learners.registry import DQNOptions, PPOOptions, PQNOptions, SACOptions, TD3Options
 
 UPDATES = 20
 SEEN = spaces.Box(-1, 1, (3,))
@@ -75,6 +77,29 @@ def test_ppo(actions: spaces.Space, choices: tuple[int, ...], options: dict[str,
     assert [type(learner.accelerator) for learner in learners] == [wanted, Accelerator]
     agree(*learners)
     np.testing.assert_allclose(*actions_made, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("actions", "choices", "options"),
+    [
+        (spaces.Discrete(3, start=2), (), {"hidden": [20, 9], "normalise_observations": True}),
+        (spaces.MultiDiscrete([2, 3]), (2, 3), {"activation": "tanh", "hidden": [17], "max_grad_norm": None}),
+        (spaces.Discrete(3), (3,), {"hidden": [], "normalise_rewards": True}),
+    ],
+)
+def test_pqn(actions: spaces.Space, choices: tuple[int, ...], options: dict[str, Any]) -> None:
+    """Layer normalisation and its gradient, values of several choices, and masks of the last step."""
+    learners = []
+    for accelerate in (True, False):
+        settings = PQNOptions(rollout_length=8, accelerate=accelerate, epochs=2, **options)
+        learner, script = PQN(SEEN, actions, settings, 4, seed=5), Script(SEEN, 4, choices=choices)
+        for _ in range(UPDATES):
+            play(learner, script, 8)
+            metrics = learner.update()
+        learners.append((learner, list(metrics.values())))
+    assert [type(learner.accelerator) for learner, _ in learners] == [FusedPQN, Accelerator]
+    agree(*(learner for learner, _ in learners))
+    np.testing.assert_allclose(*(metrics for _, metrics in learners), rtol=1e-3)
 
 
 @pytest.mark.parametrize("options", [{}, {"double": False, "dueling": False, "prioritised": False, "loss": "squared"}])

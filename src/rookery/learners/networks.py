@@ -83,6 +83,11 @@ class MLP(nn.Module):
         return linear(forward_hidden(features, hidden, self.activation), *last)
 
 
+def networks_of(policy: Any) -> list[Any]:
+    """Actor and critic, or the one network that gives values of actions."""
+    return [policy.actor, policy.critic] if hasattr(policy, "critic") else [policy.net]
+
+
 class EnsembleMLP(nn.Module):
     """Several perceptrons with one output each as a single network: weights [count, inputs, outputs], so that a layer
     of all of them is one batched product."""

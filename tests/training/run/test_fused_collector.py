@@ -28,15 +28,18 @@ def gatherer(
     return made
 
 
-@pytest.mark.parametrize("world", ["CartPole-v1", "MountainCar-v0", "Acrobot-v1"])
+@pytest.mark.parametrize(
+    ("learner", "world"),
+    [("ppo", "CartPole-v1"), ("ppo", "MountainCar-v0"), ("ppo", "Acrobot-v1"), ("pqn", "CartPole-v1")],
+)
 def test_rolled_rollouts_are_those_made_step_by_step(
-    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    learner: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights, random numbers and episodes, over terminated and truncated ones."""
-    options: dict[str, Any] = {"world": world, "steps": 6_000, "ppo": {"rollout_length": 50}}
-    rolled = train("ppo", tmp_path / "rolled", **options)
+    options: dict[str, Any] = {"world": world, "steps": 6_000, learner: {"rollout_length": 50}}
+    rolled = train(learner, tmp_path / "rolled", **options)
     monkeypatch.setattr(collector, "roller_for", lambda *_: None)
-    stepped = train("ppo", tmp_path / "stepped", **options)
+    stepped = train(learner, tmp_path / "stepped", **options)
     assert rolled.episodes == stepped.episodes > 0
     assert not differences(last_state(rolled.path), last_state(stepped.path))
 

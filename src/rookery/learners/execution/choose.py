@@ -25,6 +25,7 @@ ACCELERATORS = {
         "kernels.cpu.fused_ppo:CompiledAdvantages",
     ),
     "rookery.learners.algorithms.pqn:PQN": (
+        "kernels.cpu.fused_pqn:FusedPQN",
         "kernels.gpu.fused_device_ppo:DevicePQN",
         "execution.rollout_device:CapturedRollout",
         "kernels.cpu.fused_ppo:CompiledAdvantages",

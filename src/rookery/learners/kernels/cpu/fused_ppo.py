@@ -45,7 +45,7 @@ class FusedPPO(CompiledAdvantages):
     same numbers for any number of them. Acting is compiled too, and a row's action does not depend on other rows.
     """
 
-    replaces = (
+    replaces: tuple[str, ...] = (
         "advantages", "values", "gradient_step", "act", "encode", "features", "outputs", "loss", "minibatch_features",
         "policy_loss", "value_loss",
     )  # fmt: skip

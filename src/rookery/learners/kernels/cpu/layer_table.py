@@ -12,7 +12,13 @@ import numpy as np
 from torch import Tensor
 
 from rookery.learners.cached_njit import cached_njit, compiled, double_array, float_array
-from rookery.learners.kernels.cpu.perceptron import activate_numbers, multiply_by_slopes
+from rookery.learners.kernels.cpu.perceptron import (
+    NORMALISED,
+    activate_numbers,
+    multiply_by_slopes,
+    standardise,
+    through_standardise,
+)
 from rookery.learners.kernels.cpu.product_tiles import (
     LANES,
     PANEL,
@@ -49,10 +55,17 @@ class LayerTable:
         block: How many rows a thread computes at a time.
         extra: Further parameters with gradients of their own, such as the standard deviations of a Gaussian.
         backward: Whether there are copies of weights for the way back.
+        layer_norm: Whether hidden layers are normalised: then there is room for what the way back needs of it.
     """
 
     def __init__(
-        self, nets: Sequence[Layers], flat: Tensor, block: int, extra: Tensor | None = None, backward: bool = True
+        self,
+        nets: Sequence[Layers],
+        flat: Tensor,
+        block: int,
+        extra: Tensor | None = None,
+        backward: bool = True,
+        layer_norm: bool = False,
     ) -> None:
         self._backward = backward
         self.block, self.packed_size, self.gradient_size, self.work_size = block, 0, 0, 0
@@ -66,7 +79,7 @@ class LayerTable:
             place = 0  # nets are computed one after the other: their outputs share memory
             for k, (weight, bias) in enumerate(layers):
                 rows.append(self._row(weight, bias, origin, k, place))
-                place += block * padded(weight.shape[0], LANES)
+                place += block * padded(weight.shape[0], LANES) * (2 if layer_norm else 1) + block * layer_norm
             self.work_size = max(self.work_size, place)
         self.starts.append(len(rows))
         if extra is not None:
@@ -257,9 +270,19 @@ def forward_block(product: int, layers: np.ndarray, packed: int, inputs: int, wo
         inner = even(layer[INPUTS])
         multiply(product, inputs, wide(layer[INPUTS]), weights, inner, bias, 0, out, columns, rows, columns)
         if k < last:
-            activate_numbers(float_array(out, rows * columns), kind)
+            if kind & NORMALISED:
+                block, (kept, factors) = float_array(out, (rows, columns)), _kept_of(out, rows, columns)
+                standardise(block, kept, factors, layer[OUTPUTS])
+            activate_numbers(float_array(out, rows * columns), kind & ~NORMALISED)
         inputs = out
     return inputs
+
+
+@compiled
+def _kept_of(out: int, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """After a normalised layer's activations: its numbers before them, and the factors of rows."""
+    count = rows * columns
+    return float_array(out + 4 * count, (rows, columns)), float_array(out + 8 * count, rows)
 
 
 @compiled
@@ -279,7 +302,10 @@ def backward_block(
         if k > 0:
             weights, inner, count = packed + 4 * layer[BACKWARD], even(layer[OUTPUTS]), rows * columns
             multiply(product, grads, outputs, weights, inner, zeros, 0, spare, columns, rows, columns)
-            multiply_by_slopes(float_array(spare, count), float_array(came, count), kind)
+            multiply_by_slopes(float_array(spare, count), float_array(came, count), kind & ~NORMALISED)
+            if kind & NORMALISED:
+                kept, factors = _kept_of(came, rows, columns)
+                through_standardise(float_array(spare, (rows, columns)), kept, factors, layer[INPUTS])
             grads, spare = spare, grads
 
 

@@ -113,6 +113,31 @@ def categorical_grads(
 
 
 @compiled
+def q_grads(
+    outputs: np.ndarray,
+    sizes: np.ndarray,
+    picks: np.ndarray,
+    actions: np.ndarray,
+    returns: np.ndarray,
+    count: int,
+    grads: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """For values of choices, whose sum is fitted to the returns: fills `grads`, like `outputs`, which are zero."""
+    for r in range(len(picks)):
+        pick, first, value = picks[r], 0, np.float32(0.0)
+        for k in range(len(sizes)):
+            value += outputs[r, first + actions[pick, k]]
+            first += sizes[k]
+        error, first = value - returns[pick], 0
+        for k in range(len(sizes)):
+            grads[r, first + actions[pick, k]] = error / count
+            first += sizes[k]
+        sums[CRITIC] += 0.5 * error * error
+        sums[OBJECTIVE] -= returns[pick]
+
+
+@compiled
 def gaussian_grads(
     means: np.ndarray,
     log_std: np.ndarray,

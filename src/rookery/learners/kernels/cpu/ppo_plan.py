@@ -1,4 +1,4 @@
-"""The memory of PPO's compiled update, and its calls. The computations are in ppo_tasks.py."""
+"""The memory of PPO's and PQN's compiled update, and its calls. The computations are in ppo_tasks.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rookery.learners.heads import GaussianHead, MultiCategoricalHead
 from rookery.learners.kernels.cpu.layer_table import LINE, LayerTable
-from rookery.learners.kernels.cpu.perceptron import KINDS
+from rookery.learners.kernels.cpu.perceptron import KINDS, NORMALISED
 from rookery.learners.kernels.cpu.ppo_tasks import (
     ACT,
     BLOCK,
@@ -30,6 +30,7 @@ from rookery.learners.kernels.cpu.ppo_tasks import (
 )
 from rookery.learners.kernels.cpu.product_tiles import LANES, padded, product_addresses
 from rookery.learners.kernels.cpu.slice_team import SliceTeam
+from rookery.learners.networks import networks_of
 
 Samples = dict[str, Tensor]
 METRICS = 5
@@ -37,7 +38,8 @@ ROWS_TO_SHARE = 256  # of a task of acting: between two steps threads sleep, and
 
 
 class PPOPlan:
-    """Plans and runs updates of a PPO learner's perceptrons on a team of threads.
+    """Plans and runs updates of a learner's perceptrons on a team of threads: actor and critic, or the layer-normalised
+    one that gives values of actions.
 
     The tensors that an update reads stay referenced until the next one: compiled code has their addresses only.
     """
@@ -47,14 +49,17 @@ class PPOPlan:
         self.learner, self._entries = learner, entry_points()
         self._flat_address = learner.adam.flat.data_ptr()
         self._gaussian = isinstance(head, GaussianHead)
-        nets = policy.actor.layer_params, policy.critic.layer_params
-        self._table = LayerTable(nets, learner.adam.flat, BLOCK, head.log_std if self._gaussian else None)
+        self._net, *others = networks_of(policy)
+        self._is_q = not others
+        nets = self._net.layer_params, others[0].layer_params if others else ()
+        extra = head.log_std if self._gaussian else None
+        self._table = LayerTable(nets, learner.adam.flat, BLOCK, extra, layer_norm=self._is_q)
         self._sizes = np.array(head.sizes if isinstance(head, MultiCategoricalHead) else [head.outputs], np.int64)
         self._plan, self._numbers = np.zeros(1, PLAN), np.zeros(1, NUMBERS)
         self.address: int = self._plan.ctypes.data  # for compiled code, also such that acts by `act_rows`
         self._kept: dict[str, Any] = {}
         self._metrics = np.zeros(METRICS)
-        self._set_memory(padded(policy.actor.layer_params[0][0].shape[1], LANES))
+        self._set_memory(padded(self._net.layer_params[0][0].shape[1], LANES))
         self._set_constants()
         self.use_team(SliceTeam(1))
 
@@ -86,18 +91,19 @@ class PPOPlan:
         self._keep("numbers", self._numbers)
 
     def _set_constants(self) -> None:
-        adam, table, policy = self.learner.adam, self._table, self.learner.policy
+        adam, table = self.learner.adam, self._table
         for name, tensor in zip(
             ("flat", "gradient", "first", "second"), (adam.flat, adam.gradient, *adam.moments), strict=True
         ):
             self._keep(name, tensor.detach())
-        width = policy.actor.layer_params[0][0].shape[1]
+        width, kind = self._net.layer_params[0][0].shape[1], KINDS[self._net.activation_name]
         product, outer = product_addresses()
         self._set(
             product=product, outer=outer,
             size=adam.flat.numel(), layers=len(table.table), critic=table.starts[1], extra=table.starts[2],
             zeros=table.zeros, partial_size=self._partial_size,
-            work_size=self._work_size, widest=table.widest, kind=KINDS[policy.actor.activation_name], width=width,
+            work_size=self._work_size, widest=table.widest, width=width,
+            kind=kind | NORMALISED if self._is_q else kind, is_q=int(self._is_q),
             gaussian=int(self._gaussian), parts=len(self._sizes), outputs=self.learner.head.outputs,
         )  # fmt: skip
 
@@ -143,7 +149,8 @@ class PPOPlan:
         """The rows to learn from, as one batch each."""
         self._keep("features", features.contiguous())
         for name in ("log_probs", "advantages", "values", "returns"):
-            self._keep(name, samples[name].reshape(-1).contiguous())
+            # Values of actions have returns alone; compiled code reads no others of them.
+            self._keep(name, samples.get(name, samples["returns"]).reshape(-1).contiguous())
         self._keep("actions", actions.contiguous())
         self._set(total=len(features), masks=0)
         if masks is not None:
@@ -152,10 +159,11 @@ class PPOPlan:
     def set_numbers(self, clip: float, normalise: bool) -> None:
         """The options of an update."""
         options, adam = self.learner.options, self.learner.adam
-        limit = math.inf if options.clip_values is None else options.clip_values
+        weights = (0.0, 0.0, None) if self._is_q else (options.entropy, options.value_weight, options.clip_values)
+        limit = math.inf if weights[2] is None else weights[2]
         max_norm = math.inf if options.max_grad_norm is None else options.max_grad_norm
         rate, steps = float(adam.learning_rate), float(adam.steps)
-        self._numbers[0] = clip, options.entropy, options.value_weight, limit, rate, adam.eps, max_norm, steps
+        self._numbers[0] = clip, *weights[:2], limit, rate, adam.eps, max_norm, steps
         self._set(normalise=int(normalise))
 
     def epochs(self, orders: Tensor, minibatch: int) -> Tensor:

@@ -45,6 +45,7 @@ from rookery.learners.kernels.cpu.ppo_loss import (
     apply_masks,
     categorical_grads,
     gaussian_grads,
+    q_grads,
     shift_and_scale,
     value_grads,
 )
@@ -66,7 +67,7 @@ WORDS = (  # of a plan
     "tasks",  # that Adam and the copies of weights are divided into; no number depends on it
     "features", "width", "values_out", "rows", "act_tasks",  # inputs, and what the commands VALUES and ACT fill
     "order", "begin", "count", "slices", "minibatch",  # of the present minibatch
-    "gaussian", "sizes", "parts", "actions", "log_probs", "advantages", "masks", "outputs", "values", "returns",
+    "is_q", "gaussian", "sizes", "parts", "actions", "log_probs", "advantages", "masks", "outputs", "values", "returns",
     "total", "terms", "moments", "squares", "numbers", "normalise",
 )  # fmt: skip
 PLAN = np.dtype([(name, np.int64) for name in WORDS])
@@ -121,7 +122,8 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
         _gather(plan, picks, work, rows)
         first = begin == plan.begin + low
         _actor_block(plan, picks, work, rows, partial, first, sums)
-        _critic_block(plan, picks, work, rows, partial, first, sums)
+        if not plan.is_q:
+            _critic_block(plan, picks, work, rows, partial, first, sums)
     return 0
 
 
@@ -163,7 +165,13 @@ def _actor_block(
     numbers = numbers_at(plan.numbers)
     place = plan.begin // plan.minibatch
     moments = double_array(plan.moments, (place + 1, 2))[place]
-    if plan.gaussian:
+    if plan.is_q:
+        actions_taken = int_array(plan.actions, (total, plan.parts))
+        returns = float_array(plan.returns, total)
+        q_grads(
+            outputs, int_array(plan.sizes, plan.parts), picks, actions_taken, returns, plan.count, grads, sums
+        )  # fmt: skip
+    elif plan.gaussian:
         extra = _table(plan)[plan.extra]
         size = plan.outputs
         log_std = float_array(plan.flat + 4 * extra[BIAS], size)
@@ -348,7 +356,8 @@ def _run_epoch(team: int, entries: np.ndarray, plan_address: int, metrics: np.nd
 
 @compiled
 def write_metrics(plan_address: int, metrics: np.ndarray) -> None:
-    """Divergence, policy loss, value loss, entropy and the gradient's length, in the order of `ppo.METRICS`."""
+    """Divergence, policy loss, value loss, entropy and the gradient's length, in the order of `ppo.METRICS`; for
+    values of actions, the returns' mean instead of the policy loss."""
     plan = plan_at(plan_address)
     terms, count = double_array(plan.terms, (plan.slices, TERMS)), plan.count
     metrics[0] = _total(terms[:, DIVERGENCE]) / count

@@ -10,7 +10,7 @@ import torch
 
 from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.kernels.gpu.triton_support import interpreting, padded
-from rookery.learners.networks import ACTIVATIONS, MLP
+from rookery.learners.networks import ACTIVATIONS, MLP, networks_of
 
 HEAD_KINDS: dict[type[Head], str] = {
     CategoricalHead: "categorical",
@@ -191,11 +191,6 @@ def net_shape(learner: Any) -> NetShape:
         parameters=flat.numel(),
         is_q=not others,
     )
-
-
-def networks_of(policy: Any) -> list[Any]:
-    """Actor and critic, or the one network that gives values of actions."""
-    return [policy.actor, policy.critic] if hasattr(policy, "critic") else [policy.net]
 
 
 def hidden_widths(net: MLP) -> tuple[int, ...]:
