@@ -10,6 +10,7 @@ from rookery.config import RunConfig
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
 from rookery.gate import demand, reaches
+from rookery.studies import gpu_share
 from rookery.studies.space.space import with_settings
 from rookery.studies.trials.plans import trial_name
 from rookery.training.resolve.resolved_run import resolve_run
@@ -19,7 +20,8 @@ from rookery.training.run.initial_weights import with_initial_nets
 from rookery.training.seeds.processes import Shares, divide
 
 OPEN = (None, "auto")  # values that a run fills in
-MEASURED = ("num_envs", "backend", "groups", "learner", "workers")  # on one machine today and another tomorrow
+# What is chosen on one machine today, and would be otherwise on another tomorrow.
+MEASURED = ("num_envs", "backend", "groups", "learner", "workers", "device")
 # Output that nobody looks at in hundreds of runs, and that would take a good part of their time.
 QUIET = {
     "plot": False, "report": False, "tensorboard": False, "video": False, "episodes": False, "system": False,
@@ -41,7 +43,10 @@ def study_config(config: RunConfig, recorded: Mapping[str, Any] | None = None) -
         raise OptionError('`num_envs` = "adaptive" changes by speed, so that trials do not compare: give a number')
     check_device(config.device)
     known = {key: recorded[key] for key in MEASURED if recorded is not None and _left_open(config, key, recorded)}
-    base = resolve_run(with_initial_nets(config.model_copy(update=known))).config
+    config = with_initial_nets(config.model_copy(update=known))
+    base = resolve_run(config).config
+    if recorded is None and gpu_share.pays(base):
+        base = resolve_run(config.model_copy(update={"device": "cuda"})).config
     options = base.learner_options
     if options.threads is None:  # sums differ with the number of threads, and workers share the cores
         base = base.model_copy(update={base.learner: options.model_copy(update={"threads": 1})})
@@ -50,7 +55,10 @@ def study_config(config: RunConfig, recorded: Mapping[str, Any] | None = None) -
 
 def divided(base: RunConfig) -> Shares:
     """How many workers train at a time, and the cores of each."""
-    return divide(base, base.search.n_trials, usable_cores(), available_memory(), base.search.jobs)
+    cores, memory, jobs = usable_cores(), available_memory(), base.search.jobs
+    if jobs is None and base.device.startswith("cuda"):
+        jobs = gpu_share.gpu_jobs(base, cores, memory)
+    return divide(base, base.search.n_trials, cores, memory, jobs)
 
 
 def with_share(base: RunConfig, shares: Shares) -> RunConfig:

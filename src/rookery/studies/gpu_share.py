@@ -1,0 +1,63 @@
+"""How a search uses a GPU: whether its trials take it, and how many workers share it.
+
+A run with few envs leaves most of a GPU idle: between its kernels it waits for Python. So a GPU is shared by as many
+workers as there are cores, if their memory fits, and each trains the folds or seeds of one trial as one program.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rookery.config import RunConfig
+from rookery.console import say, size_text
+from rookery.studies.space.space import SearchSpace, value_at
+from rookery.studies.trials.plans import plan_for
+from rookery.training.resolve.engine_choice import MANY_ENVS, has_nvidia_gpu
+
+WIDE = 512  # units of a layer: from here on an update is faster on a GPU, however few envs there are
+CONTEXT = 700 << 20  # bytes of a GPU that a process takes before its first tensor
+PROCESS = 3 << 30  # bytes of the machine's memory, with CUDA's libraries
+BYTES = 2 * 16  # of a parameter: weight, gradient and two moments, and as much for batches and what torch keeps
+INPUTS = 1024  # numbers of an observation, if there are not more
+SAFE = 0.9  # of the free memory
+MOST_TRIALS = 32  # at once: the sampler learns from those that have ended
+
+
+def pays(base: RunConfig) -> bool:
+    """Whether trials whose device is open should take the machine's GPU."""
+    return base.device == "auto" and base.backend == "kernel" and max(_widest(base)) >= WIDE and has_nvidia_gpu()
+
+
+def gpu_jobs(base: RunConfig, cores: int, memory: int) -> int:
+    """How many workers share the GPU of a study; `memory` are the free bytes of the machine."""
+    envs = base.num_envs
+    if not base.device.startswith("cuda") or not isinstance(envs, int) or envs >= MANY_ENVS:
+        return 1  # what one run computes in a step fills the GPU
+    needed, free = _gpu_memory(base), _free(base.device)
+    jobs = max(1, min(cores, MOST_TRIALS, int(SAFE * free) // needed, memory // PROCESS))
+    say(
+        f"{jobs} workers share {base.device}: each may need {size_text(needed)} of its {size_text(free)}, and there "
+        f"are {cores} cores; --jobs sets another number"
+    )
+    return jobs
+
+
+def _free(device: str) -> int:
+    import torch
+
+    return int(torch.cuda.mem_get_info(device)[0])
+
+
+def _gpu_memory(base: RunConfig) -> int:
+    """Bytes that the runs of a trial may take on the GPU, with the widest nets of the space."""
+    widths = [INPUTS, *_widest(base)]
+    parameters = 2 * sum(one * next_one for one, next_one in pairwise(widths))  # of an actor and a critic
+    return CONTEXT + BYTES * parameters * len(plan_for(base).first_parts(base))
+
+
+def _widest(base: RunConfig) -> list[int]:
+    """The layers of the largest nets that a trial may have."""
+    key = f"{base.learner}.hidden"
+    dimension = next((one for one in SearchSpace.of(base).dimensions if one.key == key), None)
+    nets = [value_at(base, key)] if dimension is None else dimension.edges
+    return max(([1, *net] for net in nets), key=lambda layers: sum(units**2 for units in layers))
