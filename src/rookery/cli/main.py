@@ -40,7 +40,8 @@ GROUPS = {
     "studies": {"search": "search_verbs", "study": "search_verbs", "deploy": "deploy_verbs"},
     "worlds": {"check": "check_verbs", "profile": "machine_verbs"},
     "markets": {
-        "data": "data_verbs", "backtest": "trading_verbs", "paper": "trading_verbs", "schedule": "deploy_verbs",
+        "data": "data_verbs", "audit": "trading_verbs", "backtest": "trading_verbs", "paper": "trading_verbs",
+        "schedule": "deploy_verbs",
     },
     "this machine": {
         "doctor": "check_verbs", "selftest": "machine_verbs", "tune": "machine_verbs", "bench": "machine_verbs",

@@ -1,4 +1,5 @@
-"""The commands `backtest` and `paper`: agents on bars that they have not seen, and on bars as they come."""
+"""The commands `audit`, `backtest` and `paper`: worlds that know the future; agents on unseen bars, and on bars as they
+come."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from rookery.cli.arguments import (
     check_run_world,
     check_seed,
     config_value,
+    env_arguments,
+    env_options,
     find_run,
     loading,
     runs_dir_argument,
@@ -23,7 +26,7 @@ from rookery.cli.arguments import (
     trust_argument,
 )
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile, printable, say
+from rookery.console import meanwhile, printable, printable_lines, say
 from rookery.errors import KillSwitch, OptionError
 from rookery.training import check_installed
 
@@ -34,6 +37,34 @@ if TYPE_CHECKING:
 SPLITS = ("test", "validation", "train", "all")
 OF_RUNS = ("split", "checkpoint", "trust")  # flags that a walk-forward test decides itself
 OF_FOLDS = ("steps", "learner", "embargo", "rolling", "name_of_runs")  # flags that only a walk-forward test has
+
+
+def add_audit(commands: Commands) -> None:
+    parser = add_command(
+        commands, "audit", _audit, "look for the future in a market world of your own",
+        "Plays the world many times on bars that differ only after some moment, and names the first observation, fill, "
+        "reward, end or info that knew of them. The world is an env class or a function that takes its bars by an "
+        "option such as data or df. The exit status is 1 if something knew the future.",
+        "rookery audit my_env.py:MyMarket --data bars.csv",
+    )  # fmt: skip
+    env_arguments(parser)
+    parser.add_argument("--data", metavar="FILE", help="bars that the world can read; their prices are replaced")
+    parser.add_argument("--option", metavar="NAME", help="the option that takes the bars (found by its name)")
+    parser.add_argument("--steps", type=int, default=24, metavar="N", help="number of steps (24)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of env, actions and bars (0)")
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from rookery.tools.audit import audit
+
+    check_seed(options.seed)
+    with meanwhile(f"auditing {options.env}"):
+        report = audit(
+            options.env, options.data, option=options.option, steps=options.steps, seed=options.seed,
+            **env_options(options),
+        )  # fmt: skip
+    show(options, report.as_json, lambda: print(printable_lines(report)))
+    return 0 if report.passed else 1
 
 
 def add_backtest(commands: Commands) -> None:

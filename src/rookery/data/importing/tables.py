@@ -14,7 +14,7 @@ import numpy as np
 from rookery.console import printable
 from rookery.data.bar_files import UnreadableTable, guarded
 from rookery.data.importing.sources import ImportOptions, SourceTable, find_columns
-from rookery.data.importing.vendors import Layout, recognise, with_rules
+from rookery.data.importing.vendors import VendorLayout, recognise, with_rules
 from rookery.errors import DataError
 from rookery.extras import load_polars
 
@@ -42,7 +42,7 @@ def read_text(path: Path, symbol: str, options: ImportOptions) -> tuple[SourceTa
     return table, options
 
 
-def _columns(path: Path, lines: list[str], options: ImportOptions) -> tuple[int, str, list[str], Layout | None]:
+def _columns(path: Path, lines: list[str], options: ImportOptions) -> tuple[int, str, list[str], VendorLayout | None]:
     """The line of the header, -1 if there is none; the delimiter; the names of the columns; whose layout it is."""
     first = next((line for line in lines if line.strip()), "")
     for delimiter in DELIMITERS:

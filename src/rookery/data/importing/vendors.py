@@ -22,7 +22,7 @@ BROKER_CLOCK = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class VendorLayout:
     """How one vendor writes bars.
 
     Attributes:
@@ -82,30 +82,30 @@ def _stooq_clock(frame: Any) -> Any:
 BINANCE = ("open_time", *BARS, "close_time", "quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume",
            "ignore")  # fmt: skip
 LAYOUTS = (
-    Layout("binance", "Binance's klines", BINANCE[:1] + BINANCE[6:7] + BINANCE[11:], BINANCE,
+    VendorLayout("binance", "Binance's klines", BINANCE[:1] + BINANCE[6:7] + BINANCE[11:], BINANCE,
            rf"\d{{13,16}}{_numbers(5)}\|\d{{13,16}}{_numbers(5)}", prepare=_open_before_close),
-    Layout("metatrader5", "MetaTrader 5's export", ("date", "open", "close", "tickvol"),
+    VendorLayout("metatrader5", "MetaTrader 5's export", ("date", "open", "close", "tickvol"),
            ("<DATE>", "<TIME>", "<OPEN>", "<HIGH>", "<LOW>", "<CLOSE>", "<TICKVOL>", "<VOL>", "<SPREAD>"),
            rf"\d{{4}}\.\d\d\.\d\d\|\d\d:\d\d:\d\d{_numbers(7)}", clock=BROKER_CLOCK, prepare=_without_empty_volume),
-    Layout("metatrader4", "MetaTrader 4's export", (), ("date", "time", *BARS),
+    VendorLayout("metatrader4", "MetaTrader 4's export", (), ("date", "time", *BARS),
            rf"\d{{4}}\.\d\d\.\d\d\|\d\d:\d\d{_numbers(5)}", clock=BROKER_CLOCK),
-    Layout("histdata", "histdata.com's bars", (), ("time", *BARS), rf"\d{{8}} \d{{6}}{_numbers(5)}",
+    VendorLayout("histdata", "histdata.com's bars", (), ("time", *BARS), rf"\d{{8}} \d{{6}}{_numbers(5)}",
            {"timezone": "Etc/GMT+5", "date_format": "%Y%m%d %H%M%S"}),
-    Layout("stooq", "Stooq's bulk files", ("ticker", "per", "date", "time", "close", "openint"), (), "",
+    VendorLayout("stooq", "Stooq's bulk files", ("ticker", "per", "date", "time", "close", "openint"), (), "",
            {"date_format": "%Y%m%d %H%M%S", "timezone": "Europe/Warsaw", "time_is": "end"}, prepare=_stooq_clock),
-    Layout("dukascopy", "Dukascopy's export", ("gmt_time", "open", "close"), (), "",
+    VendorLayout("dukascopy", "Dukascopy's export", ("gmt_time", "open", "close"), (), "",
            {"day_first": True}),
-    Layout("kraken", "Kraken's OHLCVT", (), ("time", *BARS, "trades"), rf"\d{{10}}{_numbers(5)}\|\d+"),
-    Layout("alpaca", "Alpaca's bars", ("timestamp", "close", "trade_count", "vwap")),
-    Layout("yahoo", "Yahoo's prices", ("date", "close", "adj_close", "volume")),
-    Layout("cryptodatadownload", "CryptoDataDownload's bars", ("unix", "date", "symbol", "close"), (), "",
+    VendorLayout("kraken", "Kraken's OHLCVT", (), ("time", *BARS, "trades"), rf"\d{{10}}{_numbers(5)}\|\d+"),
+    VendorLayout("alpaca", "Alpaca's bars", ("timestamp", "close", "trade_count", "vwap")),
+    VendorLayout("yahoo", "Yahoo's prices", ("date", "close", "adj_close", "volume")),
+    VendorLayout("cryptodatadownload", "CryptoDataDownload's bars", ("unix", "date", "symbol", "close"), (), "",
            {"timezone": "UTC"}),
-    Layout("tradingview", "TradingView's export"),
+    VendorLayout("tradingview", "TradingView's export"),
 )  # fmt: skip
 FORMATS = (*(layout.name for layout in LAYOUTS), GENERIC)
 
 
-def recognise(place: str, fields: Sequence[str], options: ImportOptions) -> Layout | None:
+def recognise(place: str, fields: Sequence[str], options: ImportOptions) -> VendorLayout | None:
     """The layout of a file whose first line has these fields; None if no vendor is known by it. `options.format`
     overrides what is recognised."""
     if options.format is not None:
@@ -115,11 +115,11 @@ def recognise(place: str, fields: Sequence[str], options: ImportOptions) -> Layo
     return next((layout for layout in LAYOUTS if layout.has_header(fields) or layout.has_values(fields)), None)
 
 
-def _by_name(name: str) -> Layout:
+def _by_name(name: str) -> VendorLayout:
     return next(layout for layout in LAYOUTS if layout.name == name)
 
 
-def _named(place: str, name: str, fields: Sequence[str]) -> Layout | None:
+def _named(place: str, name: str, fields: Sequence[str]) -> VendorLayout | None:
     if name not in FORMATS:
         raise OptionError(f"format should be one of {', '.join(FORMATS)}, got {name!r}")
     if name == GENERIC:
@@ -135,7 +135,7 @@ def _named(place: str, name: str, fields: Sequence[str]) -> Layout | None:
     return layout
 
 
-def with_rules(place: str, layout: Layout, frame: Any, options: ImportOptions) -> tuple[Any, ImportOptions]:
+def with_rules(place: str, layout: VendorLayout, frame: Any, options: ImportOptions) -> tuple[Any, ImportOptions]:
     """The table and the options as the layout says. What was given stays."""
     try:
         frame = layout.prepare(frame)
