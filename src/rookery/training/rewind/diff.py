@@ -111,7 +111,8 @@ def diff(
     last = max(agreed, default=None)
     found = None
     if parted is not None and replay and _same_rounds(*runs):
-        found = _played(runs, 0 if last is None else last, parted.step, Path(runs_dir), trust)
+        low = max(0 if last is None else last, *map(_first_step, runs))
+        found = _played(runs, low, max(low, parted.step), Path(runs_dir), trust)
     return _result(runs, parted, last, found)
 
 
@@ -144,6 +145,11 @@ def _made_with(runs: list[RunDir]) -> dict[str, tuple[str, str]]:
         made.append({**parts[-1].versions, "machine": parts[-1].machine} if parts else {})
     keys = [key for key in dict.fromkeys([*made[0], *made[1]]) if made[0].get(key) != made[1].get(key)]
     return {key: (made[0].get(key, "unknown"), made[1].get(key, "unknown")) for key in keys}
+
+
+def _first_step(run: RunDir) -> int:
+    """Where the run begins: a fork, at the moment at which it left its parent."""
+    return next((part.step for part in segments(run)), 0)
 
 
 def _same_rounds(one: RunDir, other: RunDir) -> bool:
