@@ -30,19 +30,19 @@ def make(num_envs: int = 4, seed: int = 0, seen: spaces.Space = SEEN, done: spac
 def test_distributions_are_brought_back_to_the_atoms_by_hand() -> None:
     """Each probability goes to the two nearest atoms, the nearer one gets more; the mean stays."""
     learner = make(atoms=3, value_limit=1.0)
-    found = learner.projected(torch.tensor([[0.5], [0.3], [0.2]]), torch.tensor([[0.0], [0.25], [2.0]]))
-    assert torch.allclose(found, torch.tensor([[0.5 + 0.3 * 0.75], [0.3 * 0.25], [0.2]]))
+    found = learner.projected(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.0, 0.25, 2.0]]))
+    assert torch.allclose(found, torch.tensor([[0.5 + 0.3 * 0.75, 0.3 * 0.25, 0.2]]))
 
 
 def test_the_accelerated_projection_is_the_plain_one() -> None:
     """Also at both ends, and where several atoms fall into one."""
     learner = make()
     assert type(learner.accelerator) is HostXQC
-    places = (torch.linspace(-4, 24, 21)[:, None] * torch.tensor([1.0, 0.4, 0.0])).clamp(0, 20)
-    probabilities = torch.rand(21, 3).softmax(0)
+    places = (torch.linspace(-4, 24, 21) * torch.tensor([[1.0], [0.4], [0.0]])).clamp(0, 20)
+    probabilities = torch.rand(3, 21).softmax(1)
     found = learner.projected(probabilities, places)
     torch.testing.assert_close(found, XQC.projected(learner, probabilities, places))
-    assert torch.allclose(found.sum(0), torch.ones(3))
+    assert torch.allclose(found.sum(1), torch.ones(3))
 
 
 @pytest.mark.parametrize("options", [{}, {"tau": 1.0, "max_grad_norm": 1.0}])
@@ -64,10 +64,10 @@ def test_targets_by_hand() -> None:
         [torch.zeros(2, 1)], torch.zeros(2, 1), torch.tensor([1.0, 0.5]), torch.tensor([1.0, 0.0]), [], None
     )
     high, low = torch.tensor([-99.0, -99, -99, 9, 9]), torch.tensor([9.0, 9, -99, -99, -99])
-    logits = torch.stack([torch.stack([high, low], 1), torch.stack([low, high], 1)])  # [members, atoms, rows]
+    logits = torch.stack([torch.stack([high, low]), torch.stack([low, high])])  # [members, rows, atoms]
     found = learner.td_target(batch, logits, torch.tensor([0.5, 0.0]))
     # In row 0: half at -2 and at -1, moved by 1 - 0.25. In row 1 the episode has ended: all at 0.5.
-    wanted = torch.tensor([[0.125, 0.5, 0.375, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5, 0.0]]).T
+    wanted = torch.tensor([[0.125, 0.5, 0.375, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5, 0.0]])
     assert torch.allclose(found, wanted, atol=1e-5)
 
 

@@ -224,7 +224,7 @@ def _without_norms(actor: ActorLayout, policy: Arrays) -> list[Arrays]:
     count = sum(name.startswith(actor.layers) for name in policy)
     weights = [policy[f"{actor.layers}{k}"][0] for k in range(count)]
     norms = [_named(policy, f"{actor.norms}{k}.") for k in range(count)]
-    layers = folded(weights, norms, policy[f"{actor.last}bias"][0, :, 0])
+    layers = folded(weights, norms, policy[f"{actor.last}bias"][0, 0])
     return [{"weight": weight, "bias": bias} for weight, bias in layers]
 
 

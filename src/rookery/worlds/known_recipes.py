@@ -24,6 +24,7 @@ def falling(num_envs: int, steps: int, episode_length: int | None = None, **opti
 
 # --- classic control --------------------------------------------------------------------------------------------------
 
+SMALL_XQC = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128}
 CLASSIC: Recipes = {
     "CartPole-v1": {
         **ppo(
@@ -45,6 +46,13 @@ CLASSIC: Recipes = {
             "steps": 20_000,
             "sac": {"learning_rate": 1e-3, "updates_per_step": 0.5, "start_steps": 1000, "hidden": [128, 128]},
         },
+        "xqc": {
+            "num_envs": 1,
+            "steps": 5_000,
+            "xqc": {
+                **SMALL_XQC, "learning_rate": 1e-3, "gamma": 0.95, "start_steps": 500, "policy_delay": 1,
+            },
+        },
     },
     "Acrobot-v1": falling(
         16, 500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
@@ -61,6 +69,14 @@ CLASSIC: Recipes = {
             "sac": {
                 "noise": "pink", "gamma": 0.999, "learning_rate": 1e-3, "updates_per_step": 0.25, "start_steps": 2000,
                 "hidden": [64, 64], "tau": 0.01, "temperature": 0.1,
+            },
+        },
+        "xqc": {
+            "num_envs": 1,
+            "steps": 30_000,
+            "xqc": {
+                **SMALL_XQC, "noise": "pink", "gamma": 0.999, "learning_rate": 1e-3, "updates_per_step": 0.5,
+                "start_steps": 4000,
             },
         },
     },

@@ -66,19 +66,19 @@ class NormedNet(nn.Module):
         self.norms = nn.ModuleList([BatchNorm(inputs, False), *(BatchNorm(members * width) for width in hidden)])
         sizes = zip(widths[1:], widths[:-1], strict=True)
         self.weights = nn.ParameterList([torch.empty(members, *size) for size in sizes])
-        self.bias = nn.Parameter(torch.zeros(members, outputs, 1))
+        self.bias = nn.Parameter(torch.zeros(members, 1, outputs))
         self.activation_name, self.activation = activation, ACTIVATIONS[activation]
         for weight in self.weights if not self.bias.is_meta else ():  # of which only the sizes matter
             weight.data = F.normalize(torch.randn(weight.shape), dim=-1)
         self.weights[-1].data.mul_(gain)
 
     def forward(self, features: Tensor, by_batch: bool = False) -> Tensor:
-        """Outputs [members, outputs, rows] for features [rows, inputs]."""
+        """Outputs [members, rows, outputs] for features [rows, inputs]."""
         norms = iter(self.norms)
         values = next(norms)(features.T, by_batch).expand(len(self.bias), -1, -1)
         for weight, norm in zip(self.weights, norms, strict=False):
             values = self.activation(norm(torch.bmm(weight, values), by_batch))
-        return torch.baddbmm(self.bias, self.weights[-1], values)
+        return torch.baddbmm(self.bias, values.mT, self.weights[-1].mT)
 
     @torch.no_grad()
     def project(self) -> None:
@@ -90,7 +90,7 @@ class NormedNet(nn.Module):
     def layer_params(self) -> list[tuple[Tensor, Tensor]]:
         """The first member as a plain perceptron, by its running statistics."""
         norms = [norm.arrays() for norm in self.norms]  # type: ignore[operator]
-        return folded([weight.detach()[0] for weight in self.weights], norms, self.bias.detach()[0, :, 0])
+        return folded([weight.detach()[0] for weight in self.weights], norms, self.bias.detach()[0, 0])
 
 
 class XQCPolicy(SACPolicy):
@@ -103,7 +103,7 @@ class XQCPolicy(SACPolicy):
         return NormedNet(1, self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
 
     def forward(self, features: Tensor, by_batch: bool = False) -> tuple[Tensor, Tensor]:
-        mean, log_std = self.net(features, by_batch)[0].T.chunk(2, -1)
+        mean, log_std = self.net(features, by_batch)[0].chunk(2, -1)
         return mean, log_std.clamp(*LOG_STD)
 
 
@@ -123,7 +123,7 @@ class XQC(SAC):
             norm.mean = norm.variance = None
         self.middle = (options.atoms - 1) / 2
         self.gap = options.value_limit / self.middle
-        self.places = torch.arange(options.atoms, dtype=torch.float32, device=self.device).unsqueeze(-1)
+        self.places = torch.arange(options.atoms, dtype=torch.float32, device=self.device)
         self.atoms = (self.places - self.middle) * self.gap
         return policy
 
@@ -152,26 +152,27 @@ class XQC(SAC):
 
     def values(self, logits: Tensor) -> Tensor:
         """The means of distributions, [members, rows]."""
-        return (logits.softmax(1) * self.atoms).sum(1)
+        return (logits.softmax(-1) * self.atoms).sum(-1)
 
     @torch.no_grad()
     def td_target(self, batch: ReplayBatch, next_logits: Tensor, log_probs: Tensor) -> Tensor:  # type: ignore[override]
         """The distribution of the critic with the smaller value, moved by rewards, discounts and the entropy's reward,
-        and brought back to the atoms: [atoms, rows]."""
-        values, (one, other) = self.values(next_logits), next_logits.softmax(1)
+        and brought back to the atoms: [rows, atoms]."""
+        one, other = both = next_logits.softmax(-1)
+        values = (both * self.atoms).sum(-1, keepdim=True)
         smaller = torch.where(values[0] < values[1], one, other)
-        moved = self.atoms - self.log_temperature.exp() * log_probs
-        moved = torch.addcmul(self.scaled_rewards(batch.rewards), batch.discounts, moved)
+        moved = self.atoms - (self.log_temperature.exp() * log_probs).unsqueeze(-1)
+        moved = torch.addcmul(self.scaled_rewards(batch.rewards).unsqueeze(-1), batch.discounts.unsqueeze(-1), moved)
         return self.projected(smaller, (moved / self.gap + self.middle).clamp(0.0, 2.0 * self.middle))
 
     def projected(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """Probabilities at places between atoms, shared among the two nearest: [atoms, rows]."""
-        near = (1.0 - (places.unsqueeze(0) - self.places.unsqueeze(1)).abs()).clamp_(min=0.0)
-        return near.mul_(probabilities).sum(1)
+        """Probabilities at places between atoms, shared among the two nearest: [rows, atoms]."""
+        near = (1.0 - (places.unsqueeze(1) - self.places.unsqueeze(1)).abs()).clamp_(min=0.0)
+        return near.mul_(probabilities.unsqueeze(1)).sum(-1)
 
     def critic_loss(self, logits: Tensor, td_target: Tensor) -> Tensor:
         """The cross-entropy of each critic, summed."""
-        return -(td_target * logits.log_softmax(1)).sum() / td_target.shape[1]
+        return -(td_target * logits.log_softmax(-1)).sum() / len(td_target)
 
     def actor_loss(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The sum of the actor's and the temperature's losses, and the entropy."""
@@ -204,11 +205,11 @@ class XQC(SAC):
             assert log_probs is not None
         logits = self.critics(torch.cat([features, next_features]), actions, True)
         if self.options.tau == 1.0:  # without target critics
-            return logits[..., :rows], logits[..., rows:].detach(), log_probs
+            return logits[:, :rows], logits[:, rows:].detach(), log_probs
         with torch.no_grad():
             seen = self.targets.encoder(batch.leaves), self.targets.encoder(batch.next_leaves)
-            next_logits = self.targets(torch.cat(seen), actions, True)[..., rows:]
-        return logits[..., :rows], next_logits, log_probs
+            next_logits = self.targets(torch.cat(seen), actions, True)[:, rows:]
+        return logits[:, :rows], next_logits, log_probs
 
     def metrics(self, step: Step, weights: Tensor | None) -> dict[str, Tensor]:
         logits, td_target, entropy = step

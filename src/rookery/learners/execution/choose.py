@@ -41,7 +41,10 @@ ACCELERATORS = {
         "kernels.cpu.fused_td3:FusedTD3",
         "kernels.gpu.device_actor_critic:DeviceTD3",
     ),
-    "rookery.learners.algorithms.xqc:XQC": ("kernels.cpu.host_xqc:HostXQC",),
+    "rookery.learners.algorithms.xqc:XQC": (
+        "kernels.cpu.host_xqc:HostXQC",
+        "kernels.gpu.device_actor_critic:SquashedXQC",
+    ),
 }
 
 

@@ -23,8 +23,8 @@ class HostXQC(Accelerator):
     @staticmethod
     def projected(probabilities: Tensor, places: Tensor) -> Tensor:
         """As `XQC.projected`."""
-        lower = places.floor().clamp_(max=len(places) - 2)
+        lower = places.floor().clamp_(max=places.shape[1] - 2)
         upper = (places - lower).mul_(probabilities)
         index = lower.long()
-        found = torch.zeros_like(probabilities).scatter_add_(0, index, probabilities - upper)
-        return found.scatter_add_(0, index.add_(1), upper)
+        found = torch.zeros_like(probabilities).scatter_add_(1, index, probabilities - upper)
+        return found.scatter_add_(1, index.add_(1), upper)

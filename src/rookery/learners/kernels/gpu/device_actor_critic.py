@@ -32,6 +32,15 @@ class SquashedSAC(Accelerator):
         return SquashedSample.apply(self.learner.policy.net(features), noise, *LOG_STD)
 
 
+class SquashedXQC(SquashedSAC):
+    """The same for XQC."""
+
+    def sample(self, features: Tensor, noise: Tensor, log_probs: bool = True, by_batch: bool = False) -> Any:
+        from rookery.learners.kernels.gpu.squash_kernels import SquashedSample
+
+        return SquashedSample.apply(self.learner.policy.net(features, by_batch)[0], noise, *LOG_STD)
+
+
 class DeviceSAC(Accelerator):
     """The gradient steps of SAC, for networks without an image encoder on a GPU."""
 
