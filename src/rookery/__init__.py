@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from rookery.learners.algorithms.xqc import XQC
     from rookery.studies.report.study import Study, list_studies, study
     from rookery.studies.search_study import search
-    from rookery.tools.audit import AuditReport, audit
+    from rookery.tools.audit import audit
     from rookery.tools.bench import bench
     from rookery.tools.doctor import doctor
     from rookery.tools.profile import profile
@@ -90,7 +90,6 @@ __all__ = [
     "TD3",
     "XQC",
     "Agent",
-    "AuditReport",
     "Callback",
     "ComparisonResult",
     "Engine",
@@ -191,7 +190,7 @@ __getattr__, __dir__ = lazy_names(
         ".learners.algorithms.xqc": "XQC",
         ".studies.report.study": "Study list_studies study",
         ".studies.search_study": "search",
-        ".tools.audit": "AuditReport audit",
+        ".tools.audit": "audit",
         ".tools.bench": "bench",
         ".tools.doctor": "doctor",
         ".tools.profile": "profile",

@@ -4,8 +4,10 @@ come."""
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +71,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 def add_backtest(commands: Commands) -> None:
     parser = add_command(
-        commands, "backtest", _backtest, "test a trained agent on bars of a market that it has not seen",
+        commands, "backtest", _backtest, "test an agent on bars of a market that it has not seen, or a rule of yours",
         "Plays the agent once through the bars, with costs, and compares its account with buy and hold and with equal "
         "weights: return, Sharpe ratio, drawdown, costs, by period and by asset, with confidence intervals. Prints "
         "tables, and writes report.json, report.html, report.png and account.npy. With --walk-forward it first trains: "
@@ -77,8 +79,9 @@ def add_backtest(commands: Commands) -> None:
         "rookery backtest forex --walk-forward 4 --steps 200_000",
     )  # fmt: skip
     parser.add_argument(
-        "name", metavar="RUN|WORLD",
-        help="the name of a run, its folder, or latest; with --walk-forward, a world or a config file",
+        "name", metavar="RUN|RULE|WORLD",
+        help="the name of a run, its folder, or latest; a rule such as my_rule.py:Rule or rule:momentum, or a CSV file "
+        "of signals, with --data; with --walk-forward, a world or a config file",
     )  # fmt: skip
     runs_dir_argument(parser)
     parser.add_argument("--split", choices=SPLITS, help="which bars (test: those that no run trains or evaluates on)")
@@ -91,6 +94,17 @@ def add_backtest(commands: Commands) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampled actions and intervals (0)")
     set_argument(parser, "an option of the world such as world_options.leverage=2; with --walk-forward, any key")
     trust_argument(parser)
+    rules = parser.add_argument_group("rules and signals")
+    rules.add_argument(
+        "--world", choices=("crypto", "forex"), help="crypto: held or not; forex: also short (by the calendar)"
+    )
+    rules.add_argument(
+        "--attempts", type=int, default=1, metavar="N", help="how many rules you tested on these bars (1)"
+    )
+    rules.add_argument(
+        "--time-is", choices=("start", "end"), default="start",
+        help="whether the time of a signal is the start of its bar, or its end (start)",
+    )  # fmt: skip
     folds = parser.add_argument_group("walk-forward")
     folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test this many times")
     folds.add_argument("--steps", type=config_value, metavar="N", help="steps of each training (as in rookery train)")
@@ -113,7 +127,7 @@ def _backtest(options: argparse.Namespace) -> int:
         _refuse(options, OF_RUNS, "has no effect with --walk-forward: omit")
     check_installed()
     with stdout_to_stderr(options.json):
-        report, folder = (_test_run if options.walk_forward is None else _test_folds)(options)
+        report, folder = _tested(options)(options)
         written = report.write(folder)
     if options.json:
         from rookery import printing
@@ -123,6 +137,28 @@ def _backtest(options: argparse.Namespace) -> int:
         report.print()
         print(f"\nreport: {written}")
     return 0
+
+
+def _tested(options: argparse.Namespace) -> Callable[[argparse.Namespace], tuple[Any, Path]]:
+    from rookery.training.backtest.rules import is_rule
+
+    if options.walk_forward is not None:
+        return _test_folds
+    return _test_rule if is_rule(options.name) else _test_run
+
+
+def _test_rule(options: argparse.Namespace) -> tuple[Any, Path]:
+    with loading():
+        from rookery.training.backtest.backtest import backtest
+    if options.data is None:
+        raise OptionError(f"{printable(options.name)} needs bars: give --data")
+    with meanwhile("testing the rule"):
+        report = backtest(
+            options.name, split=options.split, data=options.data, costs=options.costs, world=options.world,
+            world_options=env_options(options), seed=options.seed, attempts=options.attempts, time_is=options.time_is,
+        )  # fmt: skip
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(options.name).name)
+    return report, Path(options.out) if options.out else Path(options.runs_dir) / f"{stem}-report"
 
 
 def _refuse(options: argparse.Namespace, names: tuple[str, ...], why: str) -> None:

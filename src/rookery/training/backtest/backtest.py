@@ -8,18 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from rookery.config import RunConfig
 from rookery.console import say
+from rookery.data.opened_data import open_data
+from rookery.engine.env_factory import kernel_of
 from rookery.errors import MissingExtra, OptionError, UsageError
 from rookery.files import own_folder, replace_file
 from rookery.learners.agent import Agent
 from rookery.training.backtest import joined_account
-from rookery.training.backtest.joined_account import JoinedAccount, join_folds
-from rookery.training.backtest.recording import record_windows
+from rookery.training.backtest.joined_account import JoinedAccount, join, join_folds
+from rookery.training.backtest.recording import MarketView, play_windows, record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.backtest.report_lines import print_report
 from rookery.training.backtest.report_pages import draw_report, page
 from rookery.training.backtest.report_summary import summarise
+from rookery.training.backtest.rules import (
+    AS_ORDERED,
+    Rule,
+    RulePlayer,
+    is_rule,
+    luck,
+    luck_note,
+    rule_of,
+    targets_of,
+    world_of_rule,
+)
 from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.worlds import registry
@@ -29,10 +44,10 @@ Split = str | list[Any]  # "test", "validation", "train", "all", or a list of [s
 
 
 def backtest(
-    agent: str | Path | Agent = "latest",
+    agent: str | Path | Agent | Rule = "latest",
     runs_dir: str | Path = "runs",
     *,
-    split: Split = "test",
+    split: Split | None = None,
     data: Any = None,
     costs: Any = None,
     world: str | None = None,
@@ -42,13 +57,17 @@ def backtest(
     seed: int = 0,
     out: str | Path | None = None,
     trust: bool = False,
+    attempts: int = 1,
+    time_is: Literal["start", "end"] = "start",
 ) -> BacktestReport:
-    """Play an agent once through the bars of a market world, and report what its account did against holding.
+    """Play an agent or a rule once through the bars of a market world, and report what its account did against holding.
 
     Args:
-        agent: A run by its name, its path or as "latest"; or an agent, which needs `world`.
+        agent: A run by its name, its path or as "latest"; an agent, which needs `world`; or a rule, which needs `data`:
+            a function from `Bars` to one target per bar, its name such as "my_rule.py:Rule", a .csv file of signals,
+            "rule:momentum" or "rule:mean_reversion".
         split: The bars: "test", which no run trains or evaluates on, "validation", "train", "all", or a list of
-            [start, end) as rows or times.
+            [start, end) as rows or times. If omitted, "test" for agents and "all" for rules.
         data: Other bars than the agent was trained on, in any form that the world takes.
         costs: Other costs: the name of a preset, or a table of rates.
         world: Another world, such as "forex".
@@ -58,9 +77,18 @@ def backtest(
         seed: Of sampled actions, and of the bootstrap.
         out: A folder to write `report.json`, `report.html`, `report.png` and `account.npy` to.
         trust: Run the world's code without a question, even if this user has not trained with it here.
+        attempts: How many rules or settings were tested on these bars: the best of many is lucky.
+        time_is: Whether the time of a signal in a file is the "start" of its bar, or its "end".
     """
     if checkpoint not in CHECKPOINTS:
         raise OptionError(f"checkpoint should be one of {', '.join(CHECKPOINTS)}, got {checkpoint!r}")
+    if is_rule(agent):
+        changes = {"costs": costs, **(world_options or {}), "split": split or "all"}
+        report = _test_rule(agent, data, world, changes, attempts, time_is, seed)
+        if out is not None:
+            report.write(out)
+        return report
+    split = split or "test"
     about: dict[str, Any] = {"run": None, "checkpoint": None}
     notes: list[str] = []
     changes = {"data": data, "costs": costs, **(world_options or {}), "split": split}
@@ -82,6 +110,28 @@ def backtest(
     if out is not None:
         report.write(out)
     return report
+
+
+def _test_rule(
+    what: Any, data: Any, world: str | None, changes: Mapping[str, Any], attempts: int, time_is: str, seed: int
+) -> BacktestReport:
+    """The report about a rule or a file of signals."""
+    if data is None:
+        raise UsageError("a rule needs bars: backtest(rule, data='bars.parquet') (--data)")
+    bars = open_data(data)
+    chosen = world_of_rule(world, bars)
+    rule, name = rule_of(what, bars, time_is)
+    targets = targets_of(rule, name, bars)
+    given = {key: value for key, value in changes.items() if value is not None}
+    played = find(chosen, options={**AS_ORDERED[chosen], "data": bars, **given})
+    view = MarketView(kernel_of(played.factory, build=True).world)  # type: ignore[union-attr]
+    numbers = np.arange(len(view.windows))
+    player = RulePlayer(view, targets, bars, view.world.action_space)
+    records = play_windows(view, played.factory, lambda engine: player, numbers, seed)
+    market, found = view.facts(), luck(join(records), view.facts().periods_per_year, attempts)
+    split = changes["split"] if isinstance(changes["split"], str) else "given windows"
+    about = {"run": name, "checkpoint": None, "world": played.name, "split": split, "deterministic": True}
+    return make_report(records, market, {**about, "luck": found, "notes": [luck_note(found), *player.notes]}, seed)
 
 
 def seen_notes(options: Mapping[str, Any], split: Split) -> list[str]:

@@ -1,0 +1,175 @@
+"""Rules and signals in the account of the market worlds: the same fills, costs and report as an agent.
+
+A rule is a function, or a class that is called, from `Bars` to one target per bar: the part of the account that is to
+be held after it, from -1 (short) to 1 (long). It is decided when the bar is complete, and filled at the next open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.console import printable
+from rookery.data.dataset import Bars, Dataset
+from rookery.errors import DataError, OptionError
+from rookery.performance.worth import chance_of_worth, excess_moments, least_sharpe
+from rookery.training.backtest.joined_account import JoinedAccount
+from rookery.training.backtest.recording import MarketView
+from rookery.training.backtest.signals import Signals, read_signals
+from rookery.user_code import find_in_file
+
+Rule = Callable[[Bars], Any]
+# What the worlds would otherwise do to the orders of an agent: sell what is old, rest after a trade, stop for a day.
+AS_ORDERED: dict[str, dict[str, Any]] = {
+    "crypto": {"action_type": "weights", "hold_limit": 0, "columns": "close", "lookback": 1},
+    "forex": {"action_type": "continuous", "cooldown": 0, "daily_drawdown": 1.0, "columns": "close", "lookback": 1},
+}
+CUTS = (0.3, 0.6, 0.9)  # of the bars: where a rule is called again without the bars that follow
+SIGNAL_FILES = (".csv", ".parquet")
+BUILT_IN = "rule:"
+
+
+def momentum(bars: Bars, period: int = 100) -> np.ndarray:
+    """Long while the price is above that of `period` bars ago."""
+    close = bars["close"]
+    return np.concatenate([np.zeros(min(period, len(close))), np.sign(close[period:] - close[:-period])])
+
+
+def mean_reversion(bars: Bars, period: int = 20, width: float = 1.0) -> np.ndarray:
+    """Long while the price is more than `width` standard deviations below its mean of `period` bars; short above."""
+    close = bars["close"]
+    if len(close) < period:
+        return np.zeros(len(close))
+    windows = np.lib.stride_tricks.sliding_window_view(close, period)
+    score = (close[period - 1 :] - windows.mean(axis=1)) / np.maximum(windows.std(axis=1), 1e-12)
+    return np.concatenate([np.zeros(period - 1), np.where(score < -width, 1.0, np.where(score > width, -1.0, 0.0))])
+
+
+RULES: dict[str, Rule] = {"momentum": momentum, "mean_reversion": mean_reversion}
+
+
+def is_rule(what: Any) -> bool:
+    """Whether it is a rule or a file of signals, not a run or an agent."""
+    if not isinstance(what, (str, Path)):
+        return callable(what) and not hasattr(what, "act")
+    name = str(what)
+    in_file = name.rpartition(":")[0].endswith(".py")
+    return name.startswith(BUILT_IN) or in_file or (Path(name).suffix in SIGNAL_FILES and Path(name).is_file())
+
+
+def rule_of(what: Any, data: Dataset, time_is: str) -> tuple[Rule, str]:
+    """The rule that is meant, and its name."""
+    if isinstance(what, (str, Path)) and Path(what).suffix in SIGNAL_FILES:
+        return read_signals(Path(what), data, time_is), Path(what).name
+    if isinstance(what, str) and what.startswith(BUILT_IN):
+        name = what.removeprefix(BUILT_IN).replace("-", "_")
+        if name not in RULES:
+            raise OptionError(f"there is no rule {name!r}: the rules are {', '.join(RULES)}")
+        return RULES[name], name
+    found = find_in_file(str(what), "rule") if isinstance(what, (str, Path)) else what
+    name = str(what) if isinstance(what, (str, Path)) else getattr(found, "__name__", type(found).__name__)
+    return (found() if isinstance(found, type) else found), name
+
+
+def targets_of(rule: Rule, name: str, data: Dataset) -> dict[str, np.ndarray]:
+    """The targets of each symbol, checked: one finite number per bar, from -1 to 1, known when it is used."""
+    found = {}
+    for bars in data.bars:
+        targets = _asked(rule, name, bars)
+        if targets.min(initial=0.0) < -1 or targets.max(initial=0.0) > 1:
+            raise OptionError(f"{name}: a target is {_outside(targets):g}: give parts of the account, from -1 to 1")
+        if not isinstance(rule, Signals):
+            _refuse_future(rule, name, bars, targets)
+        found[bars.symbol] = targets
+    return found
+
+
+def _asked(rule: Rule, name: str, bars: Bars) -> np.ndarray:
+    targets = np.asarray(rule(bars), np.float64)
+    if targets.shape != (len(bars),):
+        raise OptionError(f"{name}: a rule returns one target per bar, ({len(bars)},), got {targets.shape}")
+    if not np.isfinite(targets).all():
+        raise OptionError(f"{name}: the target of row {int((~np.isfinite(targets)).argmax())} is not a finite number")
+    return targets
+
+
+def _outside(targets: np.ndarray) -> float:
+    return float(targets[np.abs(targets).argmax()])
+
+
+def _refuse_future(rule: Rule, name: str, bars: Bars, targets: np.ndarray) -> None:
+    """Refuse a rule whose targets change when the bars after them are cut off."""
+    for cut in CUTS:
+        rows = max(1, int(cut * len(bars)))
+        again = _asked(rule, name, bars.rows(slice(0, rows)))
+        wrong = np.flatnonzero(~np.isclose(again, targets[:rows], rtol=1e-9, atol=1e-12))
+        if len(wrong):
+            raise OptionError(
+                f"{name} knows the future: its target of row {wrong[0]} of {bars.symbol} is {targets[wrong[0]]:g}, and "
+                f"{again[wrong[0]]:g} without the bars after row {rows - 1}"
+            )
+
+
+class RulePlayer:
+    """Holds the targets of a rule in each window."""
+
+    def __init__(self, view: MarketView, targets: dict[str, np.ndarray], data: Dataset, action_space: Any) -> None:
+        self.action_space: spaces.Space = action_space
+        self._actions = [self._of_window(view, number, targets, data) for number in range(len(view.windows))]
+        self._step = np.zeros(len(view.windows), np.int64)
+        is_short = view.is_portfolio and any(each.min(initial=0.0) < 0 for each in targets.values())
+        self.notes = ["Targets below 0 are held as 0: crypto is spot. The world forex is short too."] * is_short
+
+    @staticmethod
+    def _of_window(view: MarketView, number: int, targets: dict[str, np.ndarray], data: Dataset) -> np.ndarray:
+        """The action after each bar, (bars, symbols)."""
+        first, last = view.windows[number]
+        times = np.asarray(view.market.times)[first : last + 1]
+        symbols = view.symbols(number)
+        parts = [targets[name][np.searchsorted(data[name].times, times)] for name in symbols]
+        table = np.stack(parts, axis=1)
+        return 2 * np.maximum(table, 0.0) / len(symbols) - 1 if view.is_portfolio else table
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        self._step[envs] = 0
+
+    def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        actions = [self._actions[env][self._step[env]] for env in envs.tolist()]
+        self._step[envs] += 1
+        return np.array(actions, np.float32)
+
+
+def luck(account: JoinedAccount, periods_per_year: float, attempts: int) -> dict[str, Any]:
+    """How likely the account is better than holding, as the best of so many attempts on these bars."""
+    if attempts < 1:
+        raise OptionError(f"attempts = {attempts}: give how many rules or settings were tested, at least 1")
+    excess = excess_moments(account.returns("agent"), account.returns("hold"))
+    a_year = math.sqrt(periods_per_year)
+    return {
+        "attempts": attempts,
+        "excess_sharpe": excess["sharpe_per_bar"] * a_year,
+        "deflated_sharpe": chance_of_worth(excess, attempts),
+        "least_sharpe": least_sharpe((max(len(account), 2), attempts)) * a_year,
+    }
+
+
+def luck_note(found: dict[str, Any]) -> str:
+    tested = f"As the best of {found['attempts']:,} attempts" if found["attempts"] > 1 else "As a first attempt"
+    return (
+        f"Beyond its share of holding, the Sharpe ratio is {found['excess_sharpe']:.2f} a year. {tested} it is worth "
+        f"something with a chance of {found['deflated_sharpe']:.3f}; these bars can show a Sharpe ratio of "
+        f"{found['least_sharpe']:.2f} a year or more."
+    )
+
+
+def world_of_rule(world: str | None, data: Dataset) -> str:
+    """The world of a rule: as it is named, or by the calendar of the bars."""
+    chosen = world or ("forex" if data.calendar == "forex" else "crypto")
+    if chosen not in AS_ORDERED:
+        raise DataError(f"world = {printable(chosen)}: rules trade in crypto (held or not) or forex (long and short)")
+    return chosen
