@@ -136,3 +136,13 @@ def test_the_command_plays_a_world(capsys):
 def test_the_command_has_no_opponent_there(capsys):
     assert main(["play", f"{__file__}:Slide", "--opponent", "weak"]) == 2
     assert "is played alone: --opponent is for hockey" in capsys.readouterr().err
+
+
+def test_an_env_names_its_own_keys() -> None:
+    class Joystick:
+        def get_keys_to_action(self):
+            return {("e",): 0, (" ",): 1, ("w",): 2, (" ", "w"): 3}
+
+    keys = keys_for("w", spaces.Discrete(18), Joystick())
+    assert [keys.action(down) for down in (set(), {"SPACE"}, {"UP"}, {"w", "SPACE"})] == [0, 1, 2, 3]
+    assert keys.names() == {"e", "SPACE", "w", "UP"} and "SPACE" in keys.help

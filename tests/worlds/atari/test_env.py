@@ -39,7 +39,7 @@ def same(some: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> bool:
     ("world", "options", "preprocessing"),
     [
         ("ALE/Breakout-v5", {}, {}),
-        ("PongNoFrameskip-v4", {}, {}),
+        ("BreakoutNoFrameskip-v4", {}, {}),
         ("ALE/Qbert-v5", {"obs_type": "rgb", "frame_skip": 2}, {"grayscale_obs": False, "frame_skip": 2}),
     ],
 )
@@ -188,3 +188,17 @@ def test_every_game_of_ale_is_known() -> None:
     of_several_players = {"combat", "joust", "maze_craze", "warlords"}
     assert set(games.GAMES.values()) == set(ale_py.roms.get_all_rom_ids()) - of_several_players
     assert len(games.HUMAN_SCORES) == 57
+
+
+def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path) -> None:
+    small: dict[str, Any] = {
+        "num_envs": 2, "learner": "ppo", "ppo": {"rollout_length": 16, "hidden": [8], "accelerate": False},
+        "backend": "serial", "world_options": {"obs_type": "ram", "max_num_frames_per_episode": 400},
+        "checkpoints": {"every": 64}, "evaluation": {"every": 10_000, "episodes": 1}, "verbose": False,
+        "runs_dir": tmp_path,
+    }  # fmt: skip
+    whole = rookery.train("ALE/Breakout-v5", steps=128, name="whole", **small)
+    rookery.train("ALE/Breakout-v5", steps=64, name="parts", **small)
+    resumed = rookery.resume("parts", steps=128, runs_dir=tmp_path, verbose=False)
+    weights = [run.agent.policy.state_dict() for run in (whole, resumed)]
+    assert all(np.array_equal(value, weights[1][name]) for name, value in weights[0].items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,8 @@ from rookery.training.show.video import frame_stride, video_path, write_video
 COLUMNS = tuple(zip("qwertyuio", "asdfghjkl", strict=True))
 DIGITS = "0123456789"
 ARROWS = (("RIGHT", "LEFT"), ("UP", "DOWN"))  # also for the first two numbers
+LETTER_OF = {"UP": "w", "LEFT": "a", "DOWN": "s", "RIGHT": "d"}  # of keys that envs name
+SPACE = "SPACE"
 GENERAL_KEYS = "Backspace restarts, Esc quits"
 RECORDED_SECONDS = 30
 
@@ -63,8 +65,11 @@ class ActionKeys(Protocol):
         """All keys that it uses."""
 
 
-def keys_for(world: str, space: spaces.Space) -> ActionKeys:
-    """The keys of an action space."""
+def keys_for(world: str, space: spaces.Space, env: Any = None) -> ActionKeys:
+    """The keys of an env that names them, or of an action space."""
+    named = getattr(env, "get_keys_to_action", None)
+    if named is not None and isinstance(space, spaces.Discrete):
+        return KeysOfEnv(named())
     if isinstance(space, spaces.Box) and len(space.shape) == 1 and space.shape[0] <= len(COLUMNS):
         return KeysOfNumbers(space)
     if isinstance(space, spaces.Discrete) and space.n <= len(DIGITS):
@@ -91,6 +96,28 @@ class KeysOfChoices:
 
     def names(self) -> set[str]:
         return set(self._digits)
+
+
+class KeysOfEnv:
+    """Those that the env names by Gymnasium's `get_keys_to_action`: of the combinations that are held, the longest."""
+
+    def __init__(self, actions: Mapping[tuple[str, ...], Any]) -> None:
+        self._actions = {frozenset(SPACE if key == " " else key for key in keys): a for keys, a in actions.items()}
+
+    @property
+    def help(self) -> str:
+        arrows = "; arrows too" if self.names() & set(LETTER_OF) else ""
+        letters = sorted(key for key in self.names() if key not in LETTER_OF)
+        return f"the keys are {', '.join(key.upper() for key in letters)}{arrows}. {GENERAL_KEYS}"
+
+    def action(self, down: Set[str]) -> Any:
+        pressed = {LETTER_OF.get(key, key) for key in down}
+        held = [keys for keys in self._actions if keys <= pressed]
+        return self._actions[max(held, key=len)] if held else 0
+
+    def names(self) -> set[str]:
+        own = {key for keys in self._actions for key in keys}
+        return own | {arrow for arrow, letter in LETTER_OF.items() if letter in own}
 
 
 class KeysOfNumbers:
@@ -133,9 +160,10 @@ def play_by_hand(
         if number is not None:
             positive_int(name, number)
     path = None if record is None else video_path(Path(record))
-    keys, played = keys_for(world.name, world.spaces[1]), EpisodesByHand()
-    check_display()
+    played = EpisodesByHand()
     with open_rendered(world, fps=fps) as rendered:
+        keys = keys_for(world.name, rendered.env.action_space, rendered.env.unwrapped)
+        check_display()
         say(keys.help)
         kept: deque[np.ndarray] = deque(maxlen=round(RECORDED_SECONDS * rendered.fps))
         frames = _frames(rendered, keys, played, seed, episodes)
