@@ -116,6 +116,8 @@ class EnsembleMLP(nn.Module):
 class Critics(nn.Module):
     """An ensemble of critics over the actor's encoder, which only the critics' loss trains."""
 
+    ensemble: Any
+
     def __init__(self, encoder: Any, ensemble: nn.Module) -> None:
         super().__init__()
         self.encoder, self.ensemble = encoder, ensemble

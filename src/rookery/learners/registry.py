@@ -372,7 +372,7 @@ class XQCOptions(SACOptions):
         None, description="Target of the learned temperature; if omitted, minus half the number of action dimensions."
     )
     tau: float = Field(
-        0.05, gt=0, le=1, description="Share of the weights that the target critics take per update; 1 for no targets."
+        0.005, gt=0, le=1, description="Share of the weights that the target critics take per update; 1 for no targets."
     )
     policy_delay: int = Field(3, ge=1, description="Updates of the critics per update of the actor.")
     atoms: int = Field(101, ge=2, lt=2**16, description="Values among which the critics distribute probability.")

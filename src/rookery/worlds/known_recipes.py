@@ -24,7 +24,7 @@ def falling(num_envs: int, steps: int, episode_length: int | None = None, **opti
 
 # --- classic control --------------------------------------------------------------------------------------------------
 
-SMALL_XQC = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128}
+SMALL_XQC = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128, "tau": 0.05}
 CLASSIC: Recipes = {
     "CartPole-v1": {
         **ppo(

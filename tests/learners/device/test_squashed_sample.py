@@ -19,6 +19,16 @@ def test_samples_and_gradients_equal_the_plain_ones() -> None:
     assert found.returncode == 0, found.stderr[-2000:]
 
 
+def compare_projections() -> None:
+    """XQC's distributions, for numbers of atoms that are powers of two and others."""
+    from rookery.learners.kernels.cpu.host_xqc import HostXQC
+    from rookery.learners.kernels.gpu.atom_kernels import projected
+
+    for rows, atoms in ((3, 8), (5, 21)):
+        given = torch.rand(rows, atoms).softmax(-1), (torch.rand(rows, atoms) * 1.4 * atoms).clamp(0, atoms - 1)
+        torch.testing.assert_close(projected(*given), HostXQC.projected(*given))
+
+
 def compare() -> None:
     """Standard deviations beyond the limits have no gradient."""
     import tests.learners.triton_interpreter  # noqa: F401, I001
@@ -47,3 +57,4 @@ def compare() -> None:
 
 if __name__ == "__main__":
     compare()
+    compare_projections()

@@ -84,7 +84,7 @@ class NormedNet(nn.Module):
     def project(self) -> None:
         """Give the rows of hidden layers the length 1 again. The norms that follow them hide the difference."""
         for weight in self.weights[:-1]:
-            weight.copy_(F.normalize(weight, dim=-1))
+            weight.div_(weight.norm(dim=-1, keepdim=True))
 
     @property
     def layer_params(self) -> list[tuple[Tensor, Tensor]]:
@@ -110,7 +110,7 @@ class XQCPolicy(SACPolicy):
 class XQC(SAC):
     """Learns from replay, by default once for every step of an env."""
 
-    options: XQCOptions  # type: ignore[assignment]
+    options: XQCOptions
     policy: XQCPolicy
 
     # --- networks ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from rookery.learners.heads import LOG_STD
 from rookery.learners.kernels.gpu.triton_support import find_triton
 from rookery.learners.replay_buffer import ReplayBatch
 
+MOST_ATOMS = 256  # of which a block of threads compares all pairs
+
 
 class SquashedSAC(Accelerator):
     """SAC's samples by two kernels, for any networks on a GPU."""
@@ -33,7 +35,19 @@ class SquashedSAC(Accelerator):
 
 
 class SquashedXQC(SquashedSAC):
-    """The same for XQC."""
+    """The same for XQC, and its projection by one kernel."""
+
+    replaces = ("sample", "projected")
+
+    @classmethod
+    def supports(cls, learner: Any) -> bool:
+        return super().supports(learner) and learner.options.atoms <= MOST_ATOMS
+
+    def projected(self, probabilities: Tensor, places: Tensor) -> Tensor:
+        """As the algorithm's."""
+        from rookery.learners.kernels.gpu.atom_kernels import projected
+
+        return projected(probabilities, places)
 
     def sample(self, features: Tensor, noise: Tensor, log_probs: bool = True, by_batch: bool = False) -> Any:
         from rookery.learners.kernels.gpu.squash_kernels import SquashedSample
