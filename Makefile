@@ -76,7 +76,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 .PHONY: dist test-dist docs docs-serve test-docs
 .PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-tune bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-cost bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-tune bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-rewind bench-markets bench-search bench-search-cost bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -268,6 +268,9 @@ bench-league: $(READY)  ## a league of twenty agents: its time, and whether rati
 
 bench-monitor: $(READY)  ## what episode rows and system figures cost in steps/s
 	$(BIN)/python benchmarks/monitor_cost.py
+
+bench-rewind: $(READY)  ## moments, forks, differences and bad updates of runs: found, and bit for bit (six minutes)
+	$(BIN)/python benchmarks/rewind.py
 
 bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
 	$(INSTALL_PEERS)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WORDS = {
     "worst": "where the episode begins that is furthest below the mean of the hundred before it",
-    "drop": "before the largest fall of the return between two evaluations",
+    "drop": "before the largest lasting fall of the evaluations",
     "nan": "just before the update after which a loss is not a number",
 }
 
@@ -169,12 +169,12 @@ def _diff(options: argparse.Namespace) -> int:
 def add_blame(commands: Commands) -> None:
     parser = add_command(
         commands, "blame", _blame, "find the update that made the return fall",
-        "Plays a window of the run again, and tests the agent before and after each update on the same episodes. The "
-        "window is where the return falls most between two evaluations, unless it is given.",
+        "Plays parts of the run again, and tests the agent before and after each update on the same episodes. They are "
+        "the three in which the evaluations fall most, unless one is given.",
         "rookery blame latest",
     )  # fmt: skip
     run_arguments(parser)
-    parser.add_argument("--first", type=config_value, metavar="STEP", help="where the window begins (before the fall)")
+    parser.add_argument("--first", type=config_value, metavar="STEP", help="where the part begins (before a fall)")
     parser.add_argument("--last", type=config_value, metavar="STEP", help="where it ends (after the fall)")
     parser.add_argument("--episodes", type=int, default=20, metavar="N", help="episodes of each test (20)")
     trust_argument(parser)

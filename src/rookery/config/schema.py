@@ -80,6 +80,11 @@ class CheckpointOptions(ConfigTable):
     every: Count | None = Field(None, description="Steps between two checkpoints; if omitted, ten checkpoints per run.")
     every_episodes: Count | None = Field(None, description="Episodes between two checkpoints, instead of steps.")
     keep: int = Field(3, ge=1, description="Number of latest checkpoints to keep; the best one is always kept.")
+    budget: float = Field(
+        0.0,
+        ge=0,
+        description="MB for earlier checkpoints too, for `rookery rewind`: the further back, the fewer are kept.",
+    )
     dir: Annotated[str | None, Reaches("files", when_playing=True)] = Field(
         None, min_length=1, description="Folder of the checkpoints; if omitted, `checkpoints` in the run's folder."
     )

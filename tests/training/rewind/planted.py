@@ -35,6 +35,15 @@ class Rate(rookery.Callback):
             rate = run.config.learner_options.learning_rate
             run.set_options(learning_rate=rate * ({factor} if run.learner.updates == {update} - 1 else 1))
 """
+SIGN = """
+import torch, rookery
+class Sign(rookery.Callback):
+    def on_update(self, run, metrics):
+        if run.learner.updates == {update}:
+            with torch.no_grad():
+                run.learner.policy.actor.layers[-1].weight.mul_(-1.0)
+            run.learner.accelerator.invalidate()
+"""
 
 
 def planted_file(folder: Path, name: str, template: str, **values: object) -> str:

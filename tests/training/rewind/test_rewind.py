@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import rookery
 from rookery.errors import OptionError, RunError, StateError
+from rookery.training.rewind.moments import find_moment
 from rookery.training.storage.run_dir import RunDir
 from training.rewind.truth import comparable, state_at
 from training.runs import differences, small
@@ -102,11 +102,19 @@ def test_moments_by_what_happened(ppo: rookery.Result) -> None:
         assert live.step == 4 * lengths
     with rookery.rewind(ppo, at="worst") as live:
         assert "episode" in live.moment
-    scores = [json.loads(line) for line in (ppo.path / "evaluations.jsonl").read_text().splitlines()]
-    falls = [after["eval/return"] - before["eval/return"] for before, after in pairwise(scores)]
-    if min(falls) < 0:
-        with rookery.rewind(ppo, at="drop") as live:
-            assert live.step == scores[int(np.argmin(falls))]["step"]
+
+
+def test_a_drop_is_a_fall_that_lasts(tmp_path: Path) -> None:
+    """Not one evaluation that was unlucky."""
+    run = RunDir(tmp_path)
+    scores = [100, 500, 20, 490, 480, 60, 50, 70]
+    events = [{"kind": "evaluation", "step": 10 * k, "time": 0.0, "eval/return": x} for k, x in enumerate(scores)]
+    run.evaluations.write_text("".join(json.dumps(event) + "\n" for event in events))
+    moment = find_moment(run, "drop")
+    assert (moment.step, moment.until) == (40, 50)
+    run.evaluations.write_text("".join(json.dumps(event) + "\n" for event in events[:2]))
+    with pytest.raises(RunError, match="never fall"):
+        find_moment(run, "drop")
 
 
 class Poison(rookery.Callback):

@@ -354,3 +354,15 @@ def test_the_manifest_is_json_that_others_can_check(tmp_path):
     for name, about in manifest["files"].items():
         contents = (tmp_path / "c" / name).read_bytes()
         assert about == {"bytes": len(contents), "sha256": hashlib.sha256(contents).hexdigest()}
+
+
+def test_earlier_checkpoints_thin_out_within_a_budget(tmp_path):
+    """Dense near the last, ever fewer before; the first stays, and the space is never more than was set."""
+    tree = {"agent": {"weights": np.zeros(2000, np.float32)}}
+    kept = Checkpoints(tmp_path, keep=2, budget=0.1)  # MB: about ten of 9 kB
+    for step in range(10, 410, 10):
+        size = sum(file.stat().st_size for file in kept.save(step, tree).iterdir())
+        assert len(kept.steps()) <= max(2, 0.1e6 / size)
+    gaps = np.diff(kept.steps())
+    assert kept.steps()[0] == 10 and kept.steps()[-1] == 400 and len(kept.steps()) >= 8
+    assert gaps[-1] == 10 and gaps[0] > 4 * gaps[-1] and (np.diff(gaps) <= 10).all()

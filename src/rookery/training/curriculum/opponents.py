@@ -80,7 +80,9 @@ class Opponents:
         used = set(numbers.tolist())
         for key, number in list(self._numbers.items()):
             if number not in used:
-                del self._numbers[key], self._players[number]
+                del self._numbers[key]
+                if isinstance(self._players.pop(number), RandomPlayer):  # a resumed run would not know its old games
+                    self._loaded = {who: it for who, it in self._loaded.items() if not isinstance(it, RandomPlayer)}
         named = {key.rpartition("|")[0] for key in self._numbers}
         current = {f"{kind}@{at}" for kind, at in self._copied_at.items()}
         for name in [name for name in self._weights if name not in named | current]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rookery.console import meanwhile
 from rookery.engine.settings import positive_int
@@ -17,9 +19,10 @@ from rookery.gate import allow_given
 from rookery.monitor.formatting import number
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.evaluation.evaluator import Evaluator
-from rookery.training.rewind.moments import find_moment
+from rookery.training.rewind.moments import drops
 from rookery.training.rewind.replay import Replay
 from rookery.training.run.components import make_evaluator
+from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.runs_table import NamedRun, find_runs
 from rookery.user_code import end_import
 
@@ -39,8 +42,10 @@ class Suspect:
     before: float  # mean return
     after: float
     gradient: float | None  # the norm in the last of them, as the learner reports it
+    kl: float | None  # how far the last of them moved the policy, if the learner reports it
     phase: str | None  # of a curriculum
     opponents: list[str]
+    lasting: float = 0.0  # the fall of the mean of two tests
 
     @property
     def fall(self) -> float:
@@ -51,7 +56,8 @@ class Suspect:
         one = self.first_update == self.last_update
         updates = f"update {self.last_update:,}" if one else f"updates {self.first_update:,} to {self.last_update:,}"
         parts = [f"{updates} (step {self.step:,}): return {number(self.before)} before, {number(self.after)} after"]
-        parts += [f"gradient {self.gradient:.3g}"] if self.gradient is not None else []
+        figures = {"gradient": self.gradient, "kl": self.kl}
+        parts += [f"{name} {value:.3g}" for name, value in figures.items() if value is not None]
         parts += [self.phase] if self.phase else []
         parts += [f"against {', '.join(self.opponents)}"] if self.opponents else []
         return ", ".join(parts)
@@ -62,20 +68,22 @@ class BlameResult:
     """Returned by `rookery.blame`."""
 
     run: str
-    window: tuple[int, int]  # steps
-    suspects: list[Suspect]  # the largest fall first
+    windows: list[tuple[int, int]]  # of steps, that were played again
+    suspects: list[Suspect]  # the worst of each window first, by the largest lasting fall
     episodes: int  # that each agent was tested on
     exact: bool  # whether what was played again agrees with what the run recorded
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
         suspects = [asdict(suspect) | {"fall": suspect.fall} for suspect in self.suspects]
-        return {"run": self.run, "window": list(self.window), "suspects": suspects, "episodes": self.episodes,
-                "exact": self.exact}  # fmt: skip
+        windows = [list(window) for window in self.windows]
+        facts = {"run": self.run, "windows": windows, "episodes": self.episodes, "exact": self.exact}
+        return facts | {"suspects": suspects}
 
     def print(self) -> None:
         """Print it."""
-        print(f"{self.run}, steps {self.window[0]:,} to {self.window[1]:,}, on {self.episodes} episodes:")
+        windows = " and ".join(f"{first:,} to {last:,}" for first, last in self.windows)
+        print(f"{self.run}, steps {windows}, on {self.episodes} episodes:")
         for suspect in self.suspects:
             print(f"  {suspect}")
         if not self.suspects:
@@ -101,8 +109,9 @@ def blame(
 
     Args:
         run: A result of `rookery.train`, or a run by its name, its path or as "latest".
-        first: The step at which the window begins; if omitted, the evaluation before the largest fall.
-        last: The step at which it ends; if omitted, the evaluation after the largest fall.
+        first: The step at which the window begins; if omitted, the three largest lasting falls of the evaluations are
+            windows.
+        last: The step at which it ends.
         episodes: How many episodes each agent is tested on.
         runs_dir: The folder of the runs.
         trust: Execute the Python files that the run names without asking.
@@ -111,14 +120,22 @@ def blame(
     allow_given(run)
     positive_int("episodes", episodes)
     (found,) = find_runs([run], runs_dir)
-    if first is None or last is None:
-        moment = find_moment(found, "drop")
-        first, last = (moment.known if first is None else first), (moment.until if last is None else last)
-    if last <= first:
-        raise OptionError(f"the window should end after it begins, got {first:,} to {last:,}")
+    windows = _windows(found, first, last)
+    open_at = partial(Replay, found, runs_dir=Path(runs_dir), trust=trust)
     with meanwhile("testing agents"):
-        suspects, exact = _search(partial(Replay, found, runs_dir=Path(runs_dir), trust=trust), first, last, episodes)
-    return BlameResult(found.name, (first, last), suspects[:NAMED], episodes, exact)
+        searches = [_search(open_at, *window, episodes) for window in windows]
+    exact = all(agrees for _, agrees in searches)
+    ranked = [(rank > 0, -one.lasting, one) for suspects, _ in searches for rank, one in enumerate(suspects)]
+    named = [one for *_, one in sorted(ranked, key=lambda item: item[:2])]  # the first of each window before others
+    return BlameResult(found.name, windows, named[:NAMED], episodes, exact)
+
+
+def _windows(run: RunDir, first: int | None, last: int | None) -> list[tuple[int, int]]:
+    if first is None and last is None:
+        return sorted((moment.known, moment.until) for moment in drops(run, NAMED))
+    if first is None or last is None or last <= first:
+        raise OptionError(f"a window has a `first` and a later `last` step, got {first} and {last}")
+    return [(first, last)]
 
 
 def _search(open_at: Callable[[int], Replay], first: int, last: int, episodes: int) -> tuple[list[Suspect], bool]:
@@ -131,10 +148,23 @@ def _search(open_at: Callable[[int], Replay], first: int, last: int, episodes: i
             tested = list(_scan(replay, begin, last, each, episodes))
             exact &= not replay.doubts()
             wide = each * _round_steps(replay)
-        falls = sorted((suspect for suspect in tested if suspect.fall > 0), key=lambda suspect: -suspect.fall)
+        falls = _ranked(tested)
         if each == 1 or not falls:
             return falls, exact
         begin, last = max(first, falls[0].begin - wide), falls[0].step  # the fall may have begun a little earlier
+
+
+def _ranked(tested: Sequence[Suspect]) -> list[Suspect]:
+    """Those after which the return is lower, the most lasting fall first: two tests before are compared with two after,
+    since one update of a healthy run may be unlucky, and the next one undoes it."""
+    scores = [suspect.before for suspect in tested[:1]] + [suspect.after for suspect in tested]
+    means = [(np.mean(scores[max(0, k - 1) : k + 1]), np.mean(scores[k + 1 : k + 3])) for k in range(len(tested))]
+    found = [
+        replace(suspect, lasting=float(before - after))
+        for suspect, (before, after) in zip(tested, means, strict=True)
+        if suspect.fall > 0
+    ]
+    return sorted(found, key=lambda suspect: -suspect.lasting)
 
 
 def _round_steps(replay: Replay) -> int:
@@ -175,5 +205,5 @@ def _circumstances(replay: Replay) -> dict[str, Any]:
     if isinstance(loop.curriculum, Curriculum):
         phases = loop.curriculum.phases
         phase, opponents = phases.title, [opponent.who for opponent in phases.current.opponents]
-    gradient = loop.collector.metrics.get("gradient")
-    return {"gradient": None if gradient is None else float(gradient), "phase": phase, "opponents": opponents}
+    figures = {name: loop.collector.metrics.get(name) for name in ("gradient", "kl")}
+    return {**figures, "phase": phase, "opponents": opponents}

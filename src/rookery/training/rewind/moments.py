@@ -7,7 +7,6 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -89,15 +88,24 @@ def _of_update(run: RunDir, update: int) -> Moment:
 
 
 def _drop(run: RunDir) -> Moment:
-    """Before the largest fall from one evaluation to the next; of a run with fewer than two, of its returns."""
-    scores = _scores(run.evaluations, "eval/return") or [
-        (row.step, row.values.get("episode/return")) for row in rows_of(run)
-    ]
-    known = [(step, value) for step, value in scores if isinstance(value, (int, float))]
-    falls = [(after[1] - before[1], before, after) for before, after in pairwise(known)]
-    if not falls or min(falls)[0] >= 0:
-        raise RunError(f"the returns of {run.name} never fall")
-    _, (step, high), (later, low) = min(falls)
+    return drops(run, 1)[0]
+
+
+def drops(run: RunDir, most: int) -> list[Moment]:
+    """Before the largest lasting falls of the evaluations: two are compared with the two that follow, since one alone
+    may be unlucky. Of a run with fewer than two evaluations, of its returns."""
+    recorded = [(row.step, row.values.get("episode/return")) for row in rows_of(run)]
+    scores = _scores(run.evaluations, "eval/return") or recorded
+    known = [(step, float(value)) for step, value in scores if isinstance(value, (int, float))]
+    values = [value for _, value in known]
+    means = [(np.mean(values[max(0, k - 1) : k + 1]), np.mean(values[k + 1 : k + 3])) for k in range(len(known) - 1)]
+    falls = sorted((after - before, k) for k, (before, after) in enumerate(means) if after < before)
+    if not falls:
+        raise RunError(f"the returns of {run.name} never fall for long")
+    return [_fall(*known[k], *known[k + 1]) for _, k in falls[:most]]
+
+
+def _fall(step: int, high: float, later: int, low: float) -> Moment:
     text = f"step {step:,}, from where the return falls from {high:.4g} to {low:.4g} at {later:,}"
     return Moment(step, known=step, until=later, text=text)
 

@@ -194,7 +194,7 @@ def rewind(
     Args:
         run: A result of `rookery.train`, or a run by its name, its path or as "latest".
         at: A step: the last moment with at most so many. Or "worst" (the episode furthest below the mean of the
-            hundred before it), "drop" (before the largest fall between two evaluations), or "nan" (before the update
+            hundred before it), "drop" (before the largest lasting fall of the evaluations), or "nan" (before the update
             after which a loss is not a number).
         update: Just before this update, with all that it learns from.
         episode: Where this episode of episodes.jsonl begins.

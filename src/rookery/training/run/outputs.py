@@ -149,7 +149,9 @@ def open_outputs(folder: RunDir, config: RunConfig, learner: Learner) -> Iterato
     ):
         outputs = RunOutputs(
             path=folder.path,
-            checkpoints=Checkpoints(folder.checkpoints, config.checkpoints.keep, folder.id, own=own),
+            checkpoints=Checkpoints(
+                folder.checkpoints, config.checkpoints.keep, folder.id, own=own, budget=config.checkpoints.budget
+            ),
             sinks=sinks,
             watch=watch,
             episode_file=episodes,

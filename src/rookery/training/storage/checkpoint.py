@@ -144,17 +144,20 @@ class CheckpointEntry(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of one run: the last `keep` of them, and the one with the highest score.
+    """The checkpoints of one run: the last `keep` of them, the one with the highest score and, within a budget of MB,
+    earlier ones, which thin out with their distance from the last.
 
     The score is in the checkpoint's own manifest, so there is no second file that could disagree. So is the run's id:
     in a folder that is not the run's own, only checkpoints with this id are ever removed.
     """
 
-    def __init__(self, folder: Path, keep: int = 3, run: str | None = None, own: bool = True) -> None:
+    def __init__(
+        self, folder: Path, keep: int = 3, run: str | None = None, own: bool = True, budget: float = 0.0
+    ) -> None:
         """`run` is the run's id; `own`: no other run writes to the folder."""
         if keep < 1:
             raise OptionError(f"keep should be an integer >= 1, got {keep}")
-        self.folder, self.keep, self.run, self.own = Path(folder), keep, run, own
+        self.folder, self.keep, self.run, self.own, self.budget = Path(folder), keep, run, own, budget
         self.held: int | None = (
             None  # the step of a checkpoint that waits for its score, and is not removed in the meantime
         )
@@ -239,7 +242,7 @@ class Checkpoints:
     def _prune(self, step: int, new: Path) -> None:
         earlier = [entry for entry in self.entries() if entry.step < step]
         kept = [*earlier[max(0, len(earlier) + 1 - self.keep) :], CheckpointEntry(step, 1, new)]
-        kept += _ranked([*earlier, kept[-1]])[:1]
+        kept += self._thinned(earlier, step, new) + _ranked([*earlier, kept[-1]])[:1]
         kept += [entry for entry in earlier if entry.step == self.held]
         wanted = {entry.path for entry in kept}
         for entry in self.entries():
@@ -247,12 +250,37 @@ class Checkpoints:
                 with suppress(OSError):  # the next save tries again
                     _remove(entry.path)
 
+    def _thinned(self, earlier: list[CheckpointEntry], step: int, new: Path) -> list[CheckpointEntry]:
+        """Those of the earlier ones for which there is space, if each takes as much as the new one."""
+        if not self.budget:
+            return []
+        size = sum(file.stat().st_size for file in new.iterdir())
+        left = thinned([entry.step for entry in earlier], step, max(0, int(self.budget * 1e6 / size) - 1))
+        return [entry for entry in earlier if entry.step in left]
+
     def _is_own(self, path: Path) -> bool:
         """Whether this run wrote a checkpoint. In its own folder, checkpoints without a run's id are its own too."""
         if path.is_symlink() or not path.is_dir():  # opening a pipe would wait for ever
             return False
         author = _manifest_value(path, "run")
         return author == self.run or (author is None and self.own)
+
+
+def thinned(steps: Sequence[int], last: int, most: int) -> set[int]:
+    """At most so many steps before the last one, dense near it and ever fewer before: while there are too many, the one
+    goes whose neighbours are closest to each other for their distance from the last.
+
+    >>> sorted(thinned(range(0, 1000, 10), 1000, 8))
+    [0, 640, 800, 880, 920, 960, 980, 990]
+    """
+    kept = sorted(set(steps))
+    while len(kept) > most:
+        inner = range(1, len(kept) - 1)
+        if not inner:
+            kept.pop(0)
+            continue
+        kept.pop(min(inner, key=lambda k: (kept[k + 1] - kept[k - 1]) / (last - kept[k])))
+    return set(kept)
 
 
 def _ranked(entries: Iterable[CheckpointEntry]) -> list[CheckpointEntry]:

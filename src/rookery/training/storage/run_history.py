@@ -7,8 +7,10 @@ the configuration of then; another version of a package may give other numbers.
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,12 @@ from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import flat_config
 from rookery.version import __version__
 
-PACKAGES = ("gymnasium", "numpy", "torch", "numba", "mujoco", "pyboy", "box2d-py", "ale-py")
+PACKAGES = ("gymnasium", "numpy", "torch", "numba", "mujoco", "pyboy")
 HISTORY = "history"
 # Keys on which no number depends.
 NEUTRAL = (
-    "monitor.", "checkpoints.keep", "checkpoints.dir", "checkpoints.mirror", "workers", "backend", "name", "runs_dir",
-    "tables",
+    "monitor.", "checkpoints.keep", "checkpoints.budget", "checkpoints.dir", "checkpoints.mirror", "workers", "backend",
+    "name", "runs_dir", "tables",
 )  # fmt: skip
 
 
@@ -37,17 +39,25 @@ class RunSegment:
     machine: str
 
 
+@cache
 def package_versions() -> dict[str, str]:
     """Of rookery and of those packages that decide about numbers and are installed here."""
     found = {"rookery": __version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
+        number = getattr(sys.modules.get(package), "__version__", None) or _installed(package)
+        if number is not None:
+            found[package] = number
     return found
 
 
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
 def machine_text() -> str:
     """The machine as far as numbers may depend on it.
 
