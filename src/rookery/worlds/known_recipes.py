@@ -25,6 +25,7 @@ def falling(num_envs: int, steps: int, episode_length: int | None = None, **opti
 # --- classic control --------------------------------------------------------------------------------------------------
 
 SMALL_XQC = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128, "tau": 0.05}
+_PQN: dict[str, Any] = {"learning_rate_schedule": "linear", "normalise_rewards": True}
 CLASSIC: Recipes = {
     "CartPole-v1": {
         **ppo(
@@ -34,6 +35,14 @@ CLASSIC: Recipes = {
             "num_envs": 8,
             "steps": 50_000,
             "dqn": {"learning_rate": 1e-3, "batch_size": 128, "epsilon_end": 0.04},
+        },
+        "pqn": {
+            "num_envs": 32,
+            "steps": 60_000,
+            "pqn": {
+                **_PQN, "rollout_length": 32, "minibatches": 8, "epochs": 4, "q_lambda": 0.95, "learning_rate": 1e-3,
+                "epsilon_end": 0.2,  # random actions show many states, and evaluations take the best ones
+            },
         },
     },
     "Pendulum-v1": {
@@ -54,10 +63,20 @@ CLASSIC: Recipes = {
             },
         },
     },
-    "Acrobot-v1": falling(
-        16, 500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
-        normalise_observations=True,
-    ),
+    "Acrobot-v1": {
+        **falling(
+            16, 500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
+            normalise_observations=True,
+        ),
+        "pqn": {
+            "num_envs": 16,
+            "steps": 150_000,
+            "pqn": {
+                **_PQN, "rollout_length": 64, "minibatches": 4, "epochs": 8, "q_lambda": 0.9, "learning_rate": 2e-3,
+                "hidden": [64, 64], "normalise_observations": True, "epsilon_fraction": 0.1, "epsilon_end": 0.02,
+            },
+        },
+    },
     "MountainCar-v0": falling(
         16, 600_000, rollout_length=16, gae_lambda=0.98, learning_rate=1e-3, entropy=0.01, normalise_observations=True,
         normalise_rewards=True,
@@ -86,10 +105,21 @@ CLASSIC: Recipes = {
 
 # On a GPU, 22 of 25 balls after 1.5 million steps, in seconds.
 CATCH: Recipes = {
-    "catch": ppo(
-        1024, 2_000_000, rollout_length=32, minibatches=4, epochs=4, learning_rate=2.5e-4, hidden=[], activation="relu"
-    ),
-}
+    "catch": {
+        **ppo(
+            1024, 2_000_000, rollout_length=32, minibatches=4, epochs=4, learning_rate=2.5e-4, hidden=[],
+            activation="relu",
+        ),
+        "pqn": {
+            "num_envs": 1024,
+            "steps": 1_000_000,
+            "pqn": {
+                "rollout_length": 32, "minibatches": 4, "epochs": 4, "learning_rate": 5e-4, "hidden": [],
+                "q_lambda": 0.9, "epsilon_fraction": 0.3, "epsilon_end": 0.01, "learning_rate_schedule": "linear",
+            },
+        },
+    },
+}  # fmt: skip
 _HOCKEY = ppo(
     128, 5_000_000, {"evaluation": {"episodes": 50}}, rollout_length=64, minibatches=4, epochs=4, learning_rate=1e-3
 )

@@ -95,7 +95,7 @@ def test_without_opponents_one_policy_learns_both_sides(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain")
-@pytest.mark.parametrize(("learner", "world"), [("dqn", "TicTacToe"), ("sac", "Race")])
+@pytest.mark.parametrize(("learner", "world"), [("dqn", "TicTacToe"), ("pqn", "TicTacToe"), ("sac", "Race")])
 def test_other_learners(learner: str, world: str, tmp_path: Path) -> None:
     result = play(tmp_path, learner, world, opponents=["self"], steps=160)
     assert "eval/random/won" in events_of(result.path, "evaluation")[-1]
