@@ -226,7 +226,7 @@ class Stepper:
 
     def _record_episode(self, i: int, info: Any) -> Any:
         """Record how the episode went; returns the info of its last step. An env whose episodes are parts of longer
-        ones, such as the lives of a game, says of those how they went: (return, length), or None while one goes on."""
+        ones, such as the lives of a game, says of those how they went: (return, length), or None before one ends."""
         row, went = self.low + i, (self._returns[i], self._lengths[i])
         if type(info) is dict and WHOLE_EPISODE in info:
             went = info[WHOLE_EPISODE] or (0.0, 0)

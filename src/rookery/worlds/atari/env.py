@@ -31,7 +31,7 @@ class AtariEnv(gym.Env):
         frame_skip: Frames in which an action is repeated; the last two are pooled.
         screen_size: Height and width of a picture, or one number for both.
         stack_size: How many of the latest pictures an observation holds.
-        episodic_life: Whether a lost life ends an episode; the game then goes on in the next one.
+        episodic_life: Whether a lost life ends an episode; the game continues in the next one.
         clip_rewards: Whether a reward is only its sign.
         fire_reset: Whether FIRE is pressed at the start of each life, in games that wait for it.
         repeat_action_probability: How likely the emulator repeats the last action; if omitted, as the id says.
