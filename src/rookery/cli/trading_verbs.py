@@ -96,6 +96,10 @@ def add_backtest(commands: Commands) -> None:
     trust_argument(parser)
     rules = parser.add_argument_group("rules and signals")
     rules.add_argument(
+        "--rules", type=lambda text: text.split(","), default=(), metavar="LIST",
+        help="rules to compare an agent with: momentum, mean_reversion",
+    )  # fmt: skip
+    rules.add_argument(
         "--world", choices=("crypto", "forex"), help="crypto: held or not; forex: also short (by the calendar)"
     )
     rules.add_argument(
@@ -181,7 +185,7 @@ def _test_run(options: argparse.Namespace) -> tuple[Any, Path]:
         report = backtest(
             found.path, options.runs_dir, split=options.split or "test", data=options.data, costs=options.costs,
             world_options=changes.get("world_options"), checkpoint=options.checkpoint or "best",
-            deterministic=not options.stochastic, seed=options.seed, **keywords,
+            deterministic=not options.stochastic, seed=options.seed, rules=options.rules, **keywords,
         )  # fmt: skip
     return report, Path(options.out) if options.out else found.report
 

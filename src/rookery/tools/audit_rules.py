@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -139,7 +139,7 @@ class Comparisons:
     def known(self) -> list[int]:
         """For each step, the last position that the observation depends on, or an earlier one did; -1 if none."""
         steps = range(len(self.usual.observations))
-        last = [self._last_position(lambda trace, step=step: trace.observations[step : step + 1]) for step in steps]
+        last = [self._last_position(partial(_part, "observations", step)) for step in steps]
         return np.maximum.accumulate(last).tolist()
 
     def _last_position(self, shown: Callable[[Trace], Sequence[Any]]) -> int:
@@ -220,14 +220,14 @@ class Comparisons:
         """What steps return must not depend on bars far after the next observation. Observations may be late, and by a
         changing number of rows, so what is never less than `LATE` ahead of them knew the future."""
         steps = range(len(self.usual.rewards))
-        rewards = [self._last_position(lambda trace, k=k: trace.rewards[k : k + 1]) for k in steps]
+        rewards = [self._last_position(partial(_part, "rewards", k)) for k in steps]
         self._if_always_ahead("reward", "the reward", rewards)
         for key in self.usual.infos[0] if self.usual.infos else ():
-            last = [self._last_position(lambda trace, k=k, key=key: _value(trace, k, key)) for k in steps]
-            self._if_always_ahead("info", f"info[{key!r}]", last)
+            shown = [self._last_position(partial(_value, k, key)) for k in steps]
+            self._if_always_ahead("info", f"info[{key!r}]", shown)
         paid = [-1] * len(rewards) if "reward" in self.leaks else rewards
         for k in steps:
-            last = self._last_position(lambda trace, k=k: trace.ends[k : k + 1])
+            last = self._last_position(partial(_part, "ends", k))
             if last >= max(paid[k], self.known[k + 1]) + LATE:
                 self._late("end", k, last, "the end of the episode")
                 return
@@ -249,7 +249,11 @@ class Comparisons:
             self.leaks[kind] = Leak(kind, step, position // 2, what, text)
 
 
-def _value(trace: Trace, step: int, key: str) -> list[float]:
+def _part(name: str, step: int, trace: Trace) -> Sequence[Any]:
+    return getattr(trace, name)[step : step + 1]
+
+
+def _value(step: int, key: str, trace: Trace) -> Sequence[Any]:
     return [info.get(key, np.nan) for info in trace.infos[step : step + 1]]
 
 

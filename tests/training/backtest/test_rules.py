@@ -15,6 +15,8 @@ from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.errors import DataError, OptionError, UsageError
 from rookery.training.backtest.rules import mean_reversion, momentum
+from rookery.training.resolve.world_choice import find
+from training.backtest.recorded import agent_for
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -151,6 +153,22 @@ def test_built_in_rules() -> None:
     assert mean_reversion(rising.rows(slice(0, 5))).tolist() == [0.0] * 5
     report = rookery.backtest("rule:mean-reversion", data=COINS)
     assert report["agent"]["trades"] > 10 and any("crypto is spot" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize(("world", "data"), [("crypto", COINS), ("forex", PAIR)])
+def test_an_agent_is_compared_with_rules_on_its_own_bars(world: str, data: Dataset) -> None:
+    """At the same costs: the rule in the agent's report is the rule in its own."""
+    options = {"data": data, "columns": "close", "lookback": 4, "split": "test"}
+    agent = agent_for(find(world, options=options).kernel_world)
+    names = ("mean_reversion", "momentum")
+    shown = {"columns": "close", "lookback": 4}
+    report = rookery.backtest(agent, world=world, data=data, rules=names, world_options=shown)
+    assert list(report["rules"]) == list(names) and sum("The rule" in note for note in report["notes"]) == 2
+    span = [[int(report.account.times[0]), int(report.account.times[-1]) + 1]]
+    alone = rookery.backtest("rule:mean_reversion", data=data, world=world, split=span)
+    found = report["rules"]["mean_reversion"]
+    assert found["total_return"] == pytest.approx(alone["agent"]["total_return"], abs=1e-12)
+    assert found["sharpe"] == pytest.approx(alone["agent"]["sharpe"]) and 0 <= found["p_value"] <= 1
 
 
 def test_a_report_in_two_commands(

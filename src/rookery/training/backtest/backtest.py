@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from rookery.config import RunConfig
 from rookery.console import say
@@ -19,7 +17,7 @@ from rookery.files import own_folder, replace_file
 from rookery.learners.agent import Agent
 from rookery.training.backtest import joined_account
 from rookery.training.backtest.joined_account import JoinedAccount, join, join_folds
-from rookery.training.backtest.recording import MarketView, play_windows, record_windows
+from rookery.training.backtest.recording import MarketView, record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.backtest.report_lines import print_report
 from rookery.training.backtest.report_pages import draw_report, page
@@ -27,12 +25,14 @@ from rookery.training.backtest.report_summary import summarise
 from rookery.training.backtest.rules import (
     AS_ORDERED,
     Rule,
-    RulePlayer,
+    given_rule,
     is_rule,
     luck,
     luck_note,
+    play_rule,
+    rule_figures,
+    rule_note,
     rule_of,
-    targets_of,
     world_of_rule,
 )
 from rookery.training.evaluation.trained_run import open_run
@@ -57,6 +57,7 @@ def backtest(
     seed: int = 0,
     out: str | Path | None = None,
     trust: bool = False,
+    rules: Sequence[str] = (),
     attempts: int = 1,
     time_is: Literal["start", "end"] = "start",
 ) -> BacktestReport:
@@ -77,6 +78,7 @@ def backtest(
         seed: Of sampled actions, and of the bootstrap.
         out: A folder to write `report.json`, `report.html`, `report.png` and `account.npy` to.
         trust: Run the world's code without a question, even if this user has not trained with it here.
+        rules: Rules to compare an agent with, at the same costs: "momentum", "mean_reversion".
         attempts: How many rules or settings were tested on these bars: the best of many is lucky.
         time_is: Whether the time of a signal in a file is the "start" of its bar, or its "end".
     """
@@ -96,14 +98,18 @@ def backtest(
     if isinstance(agent, Agent):
         if world is None:
             raise UsageError("backtest(agent) needs the agent's world: backtest(agent, world='crypto')")
-        played, player = find(world, options=changes), agent
+        player, world_with = agent, lambda more: find(world, options={**changes, **more})
     else:
-        trained = open_run(agent, runs_dir, checkpoint == "best", trust=trust)
+        trained = open_run(agent, runs_dir, checkpoint == "best", trust=trust)  # type: ignore[arg-type]  # no rule
         trained.check_code()
-        played, player = world_to_test(trained.config, changes, world), trained.agent
+        player, world_with = trained.agent, lambda more: world_to_test(trained.config, {**changes, **more}, world)
         about = {"run": trained.run.name, "checkpoint": f"{checkpoint} checkpoint (step {trained.step:,})"}
         notes = seen_notes(trained.config.world_options, split) if data is None and world is None else []
+    played = world_with({})
     records, market = record_windows(played, player, deterministic=deterministic, seed=seed)
+    if rules:
+        about["rules"] = _against_rules(rules, records, world_with, seed)
+        notes += [rule_note(name, figures) for name, figures in about["rules"].items()]
     named = split if isinstance(split, str) else "given windows"
     about |= {"world": played.name, "split": named, "deterministic": deterministic, "notes": notes}
     report = make_report(records, market, about, seed)
@@ -121,17 +127,28 @@ def _test_rule(
     bars = open_data(data)
     chosen = world_of_rule(world, bars)
     rule, name = rule_of(what, bars, time_is)
-    targets = targets_of(rule, name, bars)
     given = {key: value for key, value in changes.items() if value is not None}
     played = find(chosen, options={**AS_ORDERED[chosen], "data": bars, **given})
-    view = MarketView(kernel_of(played.factory, build=True).world)  # type: ignore[union-attr]
-    numbers = np.arange(len(view.windows))
-    player = RulePlayer(view, targets, bars, view.world.action_space)
-    records = play_windows(view, played.factory, lambda engine: player, numbers, seed)
+    records, view, notes = play_rule(rule, name, played, bars, seed)
     market, found = view.facts(), luck(join(records), view.facts().periods_per_year, attempts)
     split = changes["split"] if isinstance(changes["split"], str) else "given windows"
     about = {"run": name, "checkpoint": None, "world": played.name, "split": split, "deterministic": True}
-    return make_report(records, market, {**about, "luck": found, "notes": [luck_note(found), *player.notes]}, seed)
+    return make_report(records, market, {**about, "luck": found, "notes": [luck_note(found), *notes]}, seed)
+
+
+def _against_rules(
+    names: Sequence[str], records: Sequence[WindowRecord], world_with: Callable[[dict[str, Any]], World], seed: int
+) -> dict[str, Any]:
+    """What rules reached in the same windows, at the same costs."""
+    windows = sorted({(int(record.times[0]), int(record.times[-1]) + 1) for record in records})
+    kernel = kernel_of(world_with({}).factory, build=True)
+    assert kernel is not None  # it was played
+    kind = AS_ORDERED["crypto" if MarketView(kernel.world).is_portfolio else "forex"]
+    world, account, found = world_with({**kind, "layout": "rookery", "split": windows}), join(records), {}
+    for name in names:
+        played, view, _ = play_rule(given_rule(name), name, world, seed=seed)
+        found[name] = rule_figures(account, join(played), view.facts().periods_per_year)
+    return found
 
 
 def seen_notes(options: Mapping[str, Any], split: Split) -> list[str]:

@@ -16,12 +16,18 @@ from gymnasium import spaces
 
 from rookery.console import printable
 from rookery.data.dataset import Bars, Dataset
+from rookery.engine.env_factory import kernel_of
 from rookery.errors import DataError, OptionError
+from rookery.performance.bootstrap import LEAST, sharpe_difference
 from rookery.performance.worth import chance_of_worth, excess_moments, least_sharpe
+from rookery.training.backtest.figures import account_figures
 from rookery.training.backtest.joined_account import JoinedAccount
-from rookery.training.backtest.recording import MarketView
+from rookery.training.backtest.recording import MarketView, play_windows
+from rookery.training.backtest.records import WindowRecord
 from rookery.training.backtest.signals import Signals, read_signals
+from rookery.training.resolve.world_choice import World
 from rookery.user_code import find_in_file
+from rookery.worlds.market.forex_rules import CLOSE, OPEN
 
 Rule = Callable[[Bars], Any]
 # What the worlds would otherwise do to the orders of an agent: sell what is old, rest after a trade, stop for a day.
@@ -53,6 +59,13 @@ def mean_reversion(bars: Bars, period: int = 20, width: float = 1.0) -> np.ndarr
 RULES: dict[str, Rule] = {"momentum": momentum, "mean_reversion": mean_reversion}
 
 
+def given_rule(name: str) -> Rule:
+    """A rule that comes with rookery."""
+    if name.replace("-", "_") not in RULES:
+        raise OptionError(f"there is no rule {name!r}: the rules are {', '.join(RULES)}")
+    return RULES[name.replace("-", "_")]
+
+
 def is_rule(what: Any) -> bool:
     """Whether it is a rule or a file of signals, not a run or an agent."""
     if not isinstance(what, (str, Path)):
@@ -67,10 +80,8 @@ def rule_of(what: Any, data: Dataset, time_is: str) -> tuple[Rule, str]:
     if isinstance(what, (str, Path)) and Path(what).suffix in SIGNAL_FILES:
         return read_signals(Path(what), data, time_is), Path(what).name
     if isinstance(what, str) and what.startswith(BUILT_IN):
-        name = what.removeprefix(BUILT_IN).replace("-", "_")
-        if name not in RULES:
-            raise OptionError(f"there is no rule {name!r}: the rules are {', '.join(RULES)}")
-        return RULES[name], name
+        name = what.removeprefix(BUILT_IN)
+        return given_rule(name), name
     found = find_in_file(str(what), "rule") if isinstance(what, (str, Path)) else what
     name = str(what) if isinstance(what, (str, Path)) else getattr(found, "__name__", type(found).__name__)
     return (found() if isinstance(found, type) else found), name
@@ -142,6 +153,48 @@ class RulePlayer:
         actions = [self._actions[env][self._step[env]] for env in envs.tolist()]
         self._step[envs] += 1
         return np.array(actions, np.float32)
+
+
+def bars_of(view: MarketView) -> Dataset:
+    """The opens and closes of a world's bars, for rules that need no more."""
+    times, table = np.asarray(view.market.times), view.bars
+    found = []
+    for number, symbol in enumerate(view.market.symbols):
+        first, last = view.market.blocks[0 if view.is_portfolio else number]
+        rows = slice(first, last + 1)
+        prices = table[:, number] if view.is_portfolio else table[rows]
+        found.append(Bars(symbol, times[rows], {"open": prices[:, OPEN].copy(), "close": prices[:, CLOSE].copy()}))
+    return Dataset(tuple(found), view.market.timeframe, view.market.calendar)
+
+
+def play_rule(
+    rule: Rule, name: str, world: World, data: Dataset | None = None, seed: int = 0
+) -> tuple[list[WindowRecord], MarketView, list[str]]:
+    """The records of a rule in all windows of a world, and notes. `data` are the bars for the rule."""
+    kernel = kernel_of(world.factory, build=True)
+    assert kernel is not None
+    view = MarketView(kernel.world)
+    bars = bars_of(view) if data is None else data
+    player = RulePlayer(view, targets_of(rule, name, bars), bars, view.world.action_space)
+    numbers = np.arange(len(view.windows))
+    return play_windows(view, world.factory, lambda engine: player, numbers, seed), view, player.notes
+
+
+def rule_figures(mine: JoinedAccount, other: JoinedAccount, periods_per_year: float) -> dict[str, Any]:
+    """What a rule reached on the bars of an agent, and how likely the agent is better by luck alone."""
+    _, own, theirs = np.intersect1d(mine.times[1:], other.times[1:], return_indices=True)
+    tested = sharpe_difference(mine.returns()[own], other.returns()[theirs]) if len(own) >= LEAST else None
+    figures = account_figures(other, "agent", periods_per_year)
+    kept = {name: figures[name] for name in ("total_return", "sharpe", "max_drawdown")}
+    return {**kept, "p_value": None if tested is None else tested.p_value}
+
+
+def rule_note(name: str, figures: dict[str, Any]) -> str:
+    better = "" if figures["p_value"] is None else f"; the agent is better with a p-value of {figures['p_value']:.3f}"
+    return (
+        f"The rule {name} had a return of {100 * figures['total_return']:.1f} % and a Sharpe ratio of "
+        f"{figures['sharpe']:.2f} a year on the same bars{better}."
+    )
 
 
 def luck(account: JoinedAccount, periods_per_year: float, attempts: int) -> dict[str, Any]:
