@@ -94,7 +94,6 @@ class AtariEnv(gym.Env):
         self._seen = np.zeros((self._ale.getRAMSize(),) if self._screen is None else shape, np.uint8)
         self.observation_space = spaces.Box(0, 255, self._seen.shape, np.uint8)
         self._lives, self._score, self._length, self._goes_on = 0, 0.0, 0, False
-        self._start: Any = None  # the state in which games begin
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
 
@@ -159,14 +158,8 @@ class AtariEnv(gym.Env):
         self._score, self._length = 0.0, 0
 
     def _restart(self, seed: int | None) -> None:
-        """All games begin in one state, which the emulator reaches after 60 frames. Only a new emulator, or one that
-        must forget an action that it may repeat, has to get there by itself."""
-        if self._start is not None and seed is None:
-            self._ale.restoreState(self._start)
-            return
         self._emulator.reset(seed=seed)
         self._np_random = self._emulator.np_random
-        self._start = None if self._sticky > 0 else self._ale.cloneState()
 
     def _skip_frames(self, action: int) -> tuple[float, bool, bool]:
         """Repeat an action; returns the reward, and whether the game has ended or was truncated. The frame in which it

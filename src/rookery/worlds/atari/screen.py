@@ -1,8 +1,8 @@
 """From the frames of a game to what an agent sees: two frames pooled, in grey or colour, shrunk.
 
 The results equal those of ALE's own conversion and of OpenCV's INTER_AREA, bit for bit. OpenCV takes 118 us for a frame
-on one core of an aarch64 machine, `_screen.c` 20 to 40 us where rows repeat, as in Pong and Breakout; a frame of the
-emulator takes 100 to 170 us. Without a C compiler the functions here do the same, slower.
+on one core of an aarch64 machine, `_screen.c` 16 to 19 us where rows repeat, as in Pong and Breakout, and up to 83 us
+elsewhere; a frame of the emulator takes 100 to 170 us. Without a C compiler the functions here do the same, slower.
 """
 
 from __future__ import annotations
