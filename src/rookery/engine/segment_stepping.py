@@ -287,7 +287,7 @@ class SegmentStepping(Backend):
         episodes = np.zeros(sum(len(ids) for ids, *_ in self._episodes), EPISODE)
         for name, parts in zip(EPISODE.names or (), zip(*self._episodes, strict=True), strict=False):
             episodes[name] = np.concatenate(parts)
-        episodes = episodes[episodes["length"] > 0]  # that of one that goes on, or was lost, is unknown
+        episodes = episodes[episodes["length"] > 0]  # that of one that continues, or was lost, is unknown
         self._episodes.clear()
         return episodes
 
