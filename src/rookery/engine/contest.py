@@ -78,7 +78,7 @@ def contest(
             for entrant in entrants:
                 entrant.rate(seconds / 10)
             rates: list[list[float]] = [[] for _ in group]
-            running = range(len(group))
+            running: Sequence[int] = range(len(group))
             for turn in range(turns):
                 for index in running:
                     on_turn(group[index])
