@@ -101,7 +101,7 @@ def test_every_flag_has_its_key(calls):
         "--name x --runs-dir out --checkpoint-dir kept --no-panel --set ppo.clip=0.1 --set world_options.a=b"
     )
     found = given(calls, *words.split())
-    assert all(found.pop(learner)["learning_rate"] == 1e-3 for learner in ("sac", "dqn", "td3", "xqc"))
+    assert all(found.pop(learner)["learning_rate"] == 1e-3 for learner in ("sac", "dqn", "td3", "pqn", "xqc"))
     assert found == {
         "world": "CartPole-v1", "steps": 100_000, "episodes": 9, "seed": 3, "num_envs": 8, "backend": "process",
         "workers": 2, "start_method": "fork", "learner": "ppo", "ppo": {"learning_rate": 1e-3, "clip": 0.1},

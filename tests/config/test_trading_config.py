@@ -112,7 +112,7 @@ def test_overrides_and_keywords_win() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({**CONFIG, "algorithm": "A2C"}, "`algorithm` should be one of PPO, SAC, DQN, TD3, PQN, got 'A2C'"),
+        ({**CONFIG, "algorithm": "A2C"}, "`algorithm` should be one of PPO, SAC, DQN, TD3, PQN, XQC, got 'A2C'"),
         (with_training(total_timestep=5), "training: unknown key `total_timestep`; did you mean `total_timesteps`"),
         ({**CONFIG, "enviroment": {}}, "unknown key `enviroment`; did you mean `environment`"),
         ({**CONFIG, "training": [1]}, "`training` should be a table"),

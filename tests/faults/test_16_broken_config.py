@@ -28,7 +28,7 @@ BROKEN = {
     "in another's section": (
         "yaml",
         "world: a\nppo: {n_step: 3}",
-        ["`ppo.n_step`", "`sac.n_step`, `dqn.n_step` or `td3.n_step`"],
+        ["`ppo.n_step`", "`sac.n_step`, `dqn.n_step`"],
     ),
     "with a hyphen": ("toml", 'world = "a"\nnum-envs = 8', ["`num-envs`", "did you mean `num_envs`?"]),
     "like nothing": (

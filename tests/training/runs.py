@@ -17,8 +17,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "ppo": {"rollout_length": 16, "epochs": 2, "hidden": [16]},
     "sac": {"hidden": [16], "batch_size": 16, "start_steps": 64, "buffer_size": 400, "updates_per_step": 0.5},
     "dqn": {"hidden": [16], "batch_size": 16, "start_steps": 64, "buffer_size": 400},
-    "pqn": {"rollout_length": 16, "epochs": 2, "hidden": [16], "epsilon_start": 0.2, "epsilon_end": 0.2},
-}
+    "pqn": {
+        "rollout_length": 16, "epochs": 2, "hidden": [16], "epsilon_start": 0.2, "epsilon_end": 0.2,
+        "learning_rate_schedule": "constant",
+    },
+}  # fmt: skip
 
 
 def small(learner: str, folder: Path, **options: Any) -> dict[str, Any]:

@@ -401,7 +401,7 @@ def _unknown(world: str) -> str:
         return f"{world!r} is a folder: name a config file, or a class in a file, such as my_file.py:MyEnv"
     foreign = next((text for start, text in WORLDS.items() if world.lower().startswith(start)), None)
     near = _near(world)
-    if foreign and not near:
+    if foreign and not (near and "-v" in world):  # of a name without a version, the nearest id may be an old one
         return f"{world!r} is not a world that is known here: {foreign}"
     if near:
         return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"

@@ -206,7 +206,7 @@ def rewind(
     Example:
         >>> import rookery, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     options = {"steps": 1_024, "num_envs": 4, "verbose": False, "plot": False}
+        ...     options = {"steps": 1_024, "num_envs": 4, "verbose": False}
         ...     result = rookery.train("CartPole-v1", runs_dir=folder, **options)
         ...     with rookery.rewind(result, at=700) as live:
         ...         print(live.step, live.exact, live.batch["rewards"].shape[1])
