@@ -50,15 +50,6 @@ def test_a_busy_neighbour_slows_all_alike(given_rates):
     assert [rate for rate, _ in found] == list(rates.values())
 
 
-def test_those_far_behind_leave_after_the_heats(given_rates):
-    """The time goes to those between which the choice is close."""
-    plans = [EnginePlan("process", 64, 2), EnginePlan("serial", 32, 1), EnginePlan("serial", 8, 1)]
-    turns = given_rates(dict(zip(plans, (100.0, 90.0, 60.0), strict=True)))
-    found = contest.contest(resolve("CartPole-v1"), measured(1e-5), plans, 1.0, 6, heats=2)
-    assert [turns.count(plan) for plan in plans] == [1 + 6, 1 + 6, 1 + 2]
-    assert [rate for rate, _ in found] == [100.0, 90.0, 60.0]
-
-
 def test_fewest_envs_of_those_as_fast():
     """Within 5 % of the best rate; with as many envs, the serial loop."""
     plans = [EnginePlan("process", 64, 2), EnginePlan("process", 32, 2), EnginePlan("serial", 32, 1), SERIAL]

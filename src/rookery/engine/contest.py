@@ -66,11 +66,9 @@ def contest(
     turns: int = TURNS,
     start_method: str | None = None,
     on_turn: Callable[[EnginePlan], None] = lambda plan: None,
-    heats: int | None = None,
 ) -> list[tuple[float, int]]:
     """Steps per second and bytes of memory of each plan. Each is stepped for `seconds` in all, in so many turns, and
-    its rate is the median of them; `on_turn` is called before each. After so many `heats`, those that are far behind
-    take no more turns."""
+    its rate is the median of them; `on_turn` is called before each."""
     found: list[tuple[float, int]] = []
     for group in _groups(cost, plans):
         with ExitStack() as stack:
@@ -78,20 +76,12 @@ def contest(
             for entrant in entrants:
                 entrant.rate(seconds / 10)
             rates: list[list[float]] = [[] for _ in group]
-            running: Sequence[int] = range(len(group))
-            for turn in range(turns):
-                for index in running:
-                    on_turn(group[index])
-                    rates[index].append(entrants[index].rate(seconds / turns))
-                if turn + 1 == heats:
-                    running = _ahead([statistics.median(measured) for measured in rates])
+            for _ in range(turns):
+                for plan, entrant, measured in zip(group, entrants, rates, strict=True):
+                    on_turn(plan)
+                    measured.append(entrant.rate(seconds / turns))
             found += [(statistics.median(r), e.memory()) for r, e in zip(rates, entrants, strict=True)]
     return found
-
-
-def _ahead(rates: Sequence[float]) -> Sequence[int]:
-    """Those that may still be the fastest."""
-    return [index for index, rate in enumerate(rates) if rate >= FAR_BEHIND * max(rates)]
 
 
 def _groups(cost: Cost, plans: Sequence[EnginePlan]) -> Iterator[list[EnginePlan]]:
@@ -112,8 +102,7 @@ def _groups(cost: Cost, plans: Sequence[EnginePlan]) -> Iterator[list[EnginePlan
 
 # --- what `auto` chooses ----------------------------------------------------------------------------------------------
 
-AUTO_SECONDS, AUTO_TURNS, AUTO_HEATS = 0.45, 9, 3  # of each engine; two or three take part after the heats
-FAR_BEHIND = 0.75  # of the best rate: noise does not explain it
+AUTO_SECONDS, AUTO_TURNS = 0.25, 5  # of each engine
 LOOK_SECONDS = 0.05  # at what else the machine does
 SERIAL_ENVS = (8, 32)
 LONG_ROUND = 0.05  # seconds of steps in a turn: with longer ones, what a round costs beside them does not matter
@@ -137,10 +126,9 @@ def measured_choice(
         return expected
     busy = is_busy(LOOK_SECONDS)
     try:
-        found = contest(source, cost, plans, AUTO_SECONDS, AUTO_TURNS, start_method, heats=AUTO_HEATS)
+        rates = [rate for rate, _ in contest(source, cost, plans, AUTO_SECONDS, AUTO_TURNS, start_method)]
     except Exception:  # noqa: BLE001 - such as envs that cannot run twice at a time: problems are reported later
         return expected
-    rates = [rate for rate, _ in found]
     return settle(source, cost, plans, rates, busy, num_envs, workers, at_least)
 
 
