@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -45,7 +46,9 @@ def running(folder: Path, backend: str) -> Iterator[tuple[subprocess.Popen, Path
     file = folder / "config.json"
     file.write_text(json.dumps(config))
     command = [sys.executable, "-m", "rookery", "train", str(file)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=ignore_sigint)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=ignore_sigint, process_group=0
+    )
     metrics = folder / "runs" / "long" / "metrics.jsonl"
     try:
         while not (metrics.exists() and '"progress"' in metrics.read_text()):
@@ -80,6 +83,18 @@ def test_a_run_asked_to_stop_saves_and_leaves(number: int, code: int, backend: s
         assert summary["reason"] == "interrupted"
         assert Checkpoints(run / "checkpoints").load_latest()[0] == summary["steps"] > 0
         assert rookery.load(run).act([[0.0] * (4 if backend == "kernel" else 1)]).shape == (1,)
+
+
+@pytest.mark.parametrize(("number", "code"), [INTERRUPT, TERMINATE])
+def test_a_signal_to_all_processes_of_a_run_stops_it_as_well(number: int, code: int, tmp_path: Path) -> None:
+    """As a terminal, `timeout`, systemd and Slurm send it: no worker ends before the run has saved."""
+    with running(tmp_path, "process") as (process, run):
+        with at_most(10):
+            os.killpg(process.pid, number)
+            assert process.wait() == code
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["reason"] == "interrupted"
+        assert not summary.get("restarts")
 
 
 def test_a_second_sigint_leaves_at_once(tmp_path: Path) -> None:

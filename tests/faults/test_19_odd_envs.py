@@ -85,6 +85,18 @@ def test_envs_with_child_processes_work_and_close(make: Make, method: str, way: 
 
 @pytest.mark.parametrize("way", ["fork", "subprocess"])
 @pytest.mark.parametrize("method", START_METHODS)
+def test_an_envs_child_processes_can_be_terminated(make: Make, method: str, way: str) -> None:
+    """SIGTERM does not end a worker, but the processes that its envs have started."""
+    envs = make(partial(Forking, way), 2, "process", 2, start_method=method)
+    with children_of(envs) as children:
+        for pid in (*children, *pids_of(envs)):
+            os.kill(pid, signal.SIGTERM)
+        gone_within(children, 2)
+        assert same_rows(play(envs, 3), undisturbed(Walk, 2, 3, seed=1), [0, 1])
+
+
+@pytest.mark.parametrize("way", ["fork", "subprocess"])
+@pytest.mark.parametrize("method", START_METHODS)
 def test_a_death_is_found_though_the_envs_child_holds_its_files(make: Make, method: str, way: str) -> None:
     """A forked child keeps the worker's end of the channel open; the worker's death is found all the same."""
     envs = make(partial(Forking, way), 2, "process", 2, start_method=method)

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any
 
 from rookery.once import once
@@ -151,16 +152,25 @@ def _is_open(fd: int) -> bool:
 
 
 def set_up_child(parent: int) -> None:
-    """The first call in a child process: it dies with its parent (`parent` is the pid it should have), ignores Ctrl-C,
-    which the parent handles, and does not inherit the program's own signal handlers."""
+    """The first call in a child process: it dies with its parent (`parent` is the pid it should have), ignores Ctrl-C
+    and SIGTERM, which the parent handles, and does not inherit the program's own signal handlers."""
     die_with_parent(parent)
     ignore_signals()
 
 
 def ignore_signals() -> None:
-    """Ignore Ctrl-C, and handle other signals as a new program does."""
+    """Ignore Ctrl-C and SIGTERM, and handle other signals as a new program does. A terminal, `timeout`, systemd and
+    Slurm send them to all processes of a run; its main process saves, and ends the others."""
+    owner = os.getpid()
+
+    def ignore(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != owner:  # a process that an env has forked
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A handler: programs that an env starts would inherit that a signal is ignored, and `terminate()` not end them.
+    signal.signal(signal.SIGTERM, ignore)
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, a child's exit status could not be read
 
