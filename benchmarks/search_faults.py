@@ -94,8 +94,7 @@ class Search:
 
     def workers(self) -> list[psutil.Process]:
         assert self.process is not None
-        everyone = psutil.Process(self.process.pid).children(recursive=True)
-        return [child for child in everyone if any("trial_worker" in word for word in child.cmdline())]
+        return psutil.Process(self.process.pid).children()
 
     def wait_for_checkpoints(self, count: int) -> None:
         """Until so many have been written; none are removed before a run has more than it keeps."""

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from contextlib import suppress
-from typing import Any
+from typing import Protocol
 
 _ours: set[int] = set()
 
@@ -36,7 +35,15 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_close_in_child)
 
 
-def kill_group(process: subprocess.Popen[Any]) -> None:
+class Killable(Protocol):
+    """A process that this one has started."""
+
+    pid: int
+
+    def kill(self) -> None: ...
+
+
+def kill_group(process: Killable) -> None:
     """Kill a process that leads a group of its own, and all of the group. Windows has no groups to kill: there its
     descendants are killed one by one."""
     if hasattr(os, "killpg"):

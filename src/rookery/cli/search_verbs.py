@@ -25,7 +25,8 @@ from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
 from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
-from rookery.studies.workers.early_start import started_early
+from rookery.studies.workers.early_start import import_on_one_thread, import_what_workers_need, started_early
+from rookery.studies.workers.forked_worker import can_be_forked
 from rookery.training import check_installed
 from rookery.worlds import registry
 
@@ -106,6 +107,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(options: argparse.Namespace) -> int:
+    import_on_one_thread()
     from rookery.config import user_config
     from rookery.config.run_size import check_search_size
 
@@ -116,7 +118,11 @@ def _search(options: argparse.Namespace) -> int:
 
     world_choice.find(config.world, config.takes_compiled, config.learner, config.world_options)
     check_installed()
-    with started_early(_likely_jobs(config)):
+    jobs = _likely_jobs(config)
+    if jobs and can_be_forked():
+        with loading():
+            import_what_workers_need()
+    with started_early(jobs):
         return _run_search(config, options)
 
 

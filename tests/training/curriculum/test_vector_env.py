@@ -379,6 +379,7 @@ def after_the_first_phase(saved):
     return saved["course"]["phases"]["index"] > 0
 
 
+@pytest.mark.slow  # in every push: the same on a device, and a curriculum of an off-policy learner
 def test_self_play_of_ppo_resumed_anywhere_equals_uninterrupted(tmp_path):
     """The same for an on-policy learner, whose rollouts are completed at the end of a phase."""
     whole = rookery.train(hockey("ppo", tmp_path, name="whole", checkpoints={"every_episodes": 7, "keep": 100}))

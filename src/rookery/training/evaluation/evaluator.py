@@ -96,7 +96,6 @@ class Evaluator:
         is the agent's, episodes without opponents are played there."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
         self.max_episodes = max(episodes, max_episodes or episodes)
-        self.episodes_of: Callable[[EpisodeEnvs, AgentPlayer], type[Episodes]] = lambda envs, player: Episodes
         self._world = world
         self._each = max(1, len(opponents))  # games of a number
         self._envs: EpisodeEnvs | DeviceEpisodes | None = None
@@ -173,7 +172,11 @@ class Evaluator:
         if isinstance(envs, DeviceEpisodes):
             return partial(envs.play, agent, self.seed)
         player = AgentPlayer(agent, "agent", deterministic=self.deterministic, copy=False)
-        kind = self.episodes_of(envs, player)
+        kind = Episodes
+        if self._world.kernel:
+            from rookery.training.evaluation.compiled_episodes import episodes_for  # imports Numba
+
+            kind = episodes_for(envs, player)
         return lambda numbers, *calls: kind(envs, player, self.seed, numbers).play(*calls)
 
     def _games(self, agent: Agent, stop: Callable[[], bool]) -> Iterator[Evaluation | None]:
