@@ -1,5 +1,8 @@
 """Whether a search takes the machine's GPU, and how many workers share it."""
 
+import random
+from itertools import pairwise
+
 import pytest
 
 from rookery.config import build_config
@@ -43,7 +46,7 @@ def test_wide_nets_take_the_gpu(gpu):
     [
         (140, 16, {}, 16),  # one for each core
         (140, 64, {}, 32),  # trials that are claimed at once
-        (16, 16, {}, 9),  # memory of the GPU
+        (16, 16, {}, 5),  # memory of the GPU
         (1, 16, {}, 1),
         (140, 16, {"num_envs": 4096}, 1),  # one run fills the GPU
         (140, 16, {"search": {"jobs": 3}}, 3),
@@ -53,3 +56,31 @@ def test_wide_nets_take_the_gpu(gpu):
 def test_a_gpu_is_shared_by_as_many_as_fit(gpu, free, cores, keys, jobs):
     gpu(free * GIB, cores)
     assert divided(searched(device="cuda", **keys)).jobs == jobs
+
+
+def least_bytes(nets, rows, batch):
+    """What the six runs of a trial take at the least: an actor and a critic with the moments of Adam, a rollout, and
+    the layers of a minibatch with their gradients."""
+    layers = [gpu_share.INPUTS, *nets]
+    weights = 2 * sum((inputs + 1) * outputs for inputs, outputs in pairwise(layers))
+    return 6 * (16 * weights + 4 * rows * layers[0] + 4 * batch * 2 * 2 * sum(layers[1:]))
+
+
+@pytest.mark.parametrize("free", [8, 16, 140])
+def test_no_plan_needs_more_memory_than_is_free(gpu, free):
+    """70 searches with nets, envs and rollouts of random sizes. One worker trains even if its trials may not fit: they
+    are trained in halves then."""
+    draw = random.Random(free)
+    gpu(free * GIB, cores=64)
+    shared = 0
+    for _ in range(70):
+        nets = [[draw.randrange(16, 2048)] * draw.randrange(1, 4) for _ in range(3)]
+        envs, length, parts = draw.randrange(1, 200), draw.choice([64, 256, 1024]), draw.choice([1, 4, 32])
+        space = {"ppo.hidden": {"choice": nets}, "ppo.rollout_length": {"int": [16, length]}}
+        plan = {"num_envs": envs, "ppo": {"minibatches": parts}, "search": {"space": space}}
+        base = searched(device="cuda", **plan)
+        jobs = divided(base).jobs
+        needed = max(least_bytes(net, envs * length, envs * length // parts) for net in nets)
+        assert jobs <= 32 and (jobs == 1 or jobs * (gpu_share.CONTEXT + needed) <= free * GIB)
+        shared += jobs > 1
+    assert shared > 5  # else nothing was compared

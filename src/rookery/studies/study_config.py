@@ -83,7 +83,7 @@ def trial_config(base: RunConfig, settings: Mapping[str, Any], number: int, runs
 
 def _checkpoints(config: RunConfig) -> dict[str, Any]:
     """One to continue from, and none that costs more than what it could save."""
-    wanted: dict[str, Any] = {"keep": 1}
+    wanted: dict[str, Any] = {"keep": 1, "budget": 0.0}
     if config.backend == "kernel" and config.checkpoints.every_episodes is None and config.steps < NO_STEP_LIMIT:
         wanted["every"] = max(config.steps // CHECKPOINTS, FEW_STEPS)
     given = config.checkpoints.model_fields_set

@@ -190,7 +190,7 @@ class SeedProcesses:
         return ["train", str(file)]
 
     def _log(self, one: SeedProcess) -> Path:
-        return self._scratch / f"seed-{one.seed_run.seed}.log"
+        return self._scratch / f"{one.seed_run.run.path.name}.log"
 
 
 CORES_OF_PROCESSES = 4  # a run with worker processes uses several cores by itself
