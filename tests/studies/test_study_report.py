@@ -256,4 +256,4 @@ def test_plots_take_any_names(tmp_path: Path) -> None:
     params = [{"a$b": n / 10, "c_{$": ("$x", "y\x1b")[n % 2]} for n in range(9)]
     trials = [trial(n, n * 1.0, params=each, settings=each) for n, each in enumerate(params)]
     names = {path.name for path in draw_plots(Reporter().report(view(*trials)), tmp_path)}
-    assert names == {"history.png", "importances.png", "slices.png", "parallel.png"}
+    assert names == {"history.png", "importances.png", "slices.png", "map.png", "parallel.png"}

@@ -1,4 +1,4 @@
-"""The plots of a study as files: history, importances, slices, parallel coordinates, values by seed or fold."""
+"""The plots of a study as files: history, importances, slices, a map, parallel coordinates, values by seed or fold."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from rookery.errors import StudyError
 from rookery.monitor.plots import ACCENT, EVAL, INK, PALE, figure_class, save_figure, style_frame
+from rookery.studies.report.parameter_map import draw_map
 from rookery.studies.report.parameter_plots import draw_parallel, draw_slices, label
 from rookery.studies.report.report import StudyReport
 from rookery.studies.report.report_text import METHOD_NAMES
@@ -27,6 +28,7 @@ def draw_plots(report: StudyReport, folder: Path) -> list[Path]:
         "history": draw_history,
         "importances": draw_importances,
         "slices": draw_slices,
+        "map": draw_map,
         "parallel": draw_parallel,
         "parts": draw_parts,
         "pareto": draw_front,
