@@ -120,7 +120,7 @@ def _hard_env(count: Any, hard: Any) -> int:
 
 
 def _jit(function: Any, inlined: Collection[Any]) -> Any:
-    inline = function.__module__ in INLINED or function.__code__ in inlined
+    inline = function.__module__ in INLINED or function.__code__ in inlined or hasattr(function, "always_inlined")
     if hasattr(function, "never_inlined"):
         return cuda.jit(device=True)(_called(function))
     return cuda.jit(device=True, forceinline=inline)(function)

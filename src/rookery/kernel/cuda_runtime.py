@@ -91,9 +91,15 @@ class DeviceArrays:
         self.tensors[name].copy_(torch.from_numpy(self._encoded(name, np.array(array))))
 
     def saved(self, name: str) -> np.ndarray:
-        """A copy of one column for a checkpoint; records become bytes."""
-        array = self.host(name)
-        return array.view(np.uint8).reshape(*array.shape, -1) if self.dtypes[name].names else array
+        """A copy of one column for a checkpoint; records become bytes, with zeros between their fields, where anything
+        may be."""
+        array, names = self.host(name), self.dtypes[name].names
+        if not names:
+            return array
+        clean = np.zeros(array.shape, array.dtype)
+        for field in names:
+            clean[field] = array[field]
+        return clean.view(np.uint8).reshape(*array.shape, -1)
 
     def load(self, name: str, array: np.ndarray) -> None:
         """Replace the contents of one column by what `saved` returned."""

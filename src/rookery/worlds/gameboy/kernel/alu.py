@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rookery.kernel.declarations import inlined, whole
-from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, N_FLAG, Z_FLAG, A, F, H, L
+from rookery.kernel.declarations import inlined
+from rookery.worlds.gameboy.kernel.instructions import AND, BIT, RESET, ROTATE, XOR
+from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, N_FLAG, Z_FLAG
 
 
 @inlined
@@ -15,111 +14,78 @@ def zero(value: int) -> int:
 
 
 @inlined
-def calculate(state: Any, operation: int, value: int) -> None:
-    """ADD, ADC, SUB, SBC, AND, XOR, OR and CP with A."""
-    a = whole(state.reg[A])
-    if operation < 2:
-        _add(state, a, value, (whole(state.reg[F]) >> 4) & operation)
-    elif operation < 4 or operation == 7:
-        _subtract(state, a, value, (whole(state.reg[F]) >> 4) & 1 if operation == 3 else 0, operation != 7)
-    else:
-        result = a & value if operation == 4 else a ^ value if operation == 5 else a | value
-        state.reg[A] = result
-        state.reg[F] = zero(result) | (H_FLAG if operation == 4 else 0)
+def add(left: int, right: int, carry: int, subtracts: bool) -> tuple[int, int]:
+    """Add two bytes and the carry, or subtract both: the result, which may be outside 0-255, and its flags."""
+    total = left - right - carry if subtracts else left + right + carry
+    carries = left ^ right ^ total  # bit 4 is the carry out of bit 3, and bit 8 that out of bit 7
+    return total, zero(total) | carries << 1 & H_FLAG | carries >> 4 & C_FLAG | (N_FLAG if subtracts else 0)
 
 
 @inlined
-def _add(state: Any, a: int, value: int, carry: int) -> None:
-    total = a + value + carry
-    half = (a & 15) + (value & 15) + carry
-    state.reg[A] = total & 0xFF
-    state.reg[F] = zero(total) | (H_FLAG if half > 15 else 0) | (C_FLAG if total > 255 else 0)
+def add_pair(left: int, right: int) -> tuple[int, int]:
+    """Add 16 bits."""
+    total = left + right
+    carries = left ^ right ^ total
+    return total, carries >> 7 & H_FLAG | carries >> 12 & C_FLAG
 
 
 @inlined
-def _subtract(state: Any, a: int, value: int, carry: int, keep: bool) -> None:
-    total = a - value - carry
-    half = (a & 15) - (value & 15) - carry
-    if keep:
-        state.reg[A] = total & 0xFF
-    state.reg[F] = N_FLAG | zero(total) | (H_FLAG if half < 0 else 0) | (C_FLAG if total < 0 else 0)
+def add_signed(left: int, right: int) -> tuple[int, int]:
+    """Add a signed byte to 16 bits. The flags are those of adding the lower bytes."""
+    carries = left ^ right ^ ((left & 0xFF) + right)
+    return left + (right ^ 0x80) - 0x80, carries << 1 & H_FLAG | (carries ^ left & 0xFF00) >> 4 & C_FLAG
 
 
 @inlined
-def step(state: Any, value: int, change: int) -> int:
-    """INC (change 1) and DEC (change -1) of a byte."""
-    result = (value + change) & 0xFF
-    half = H_FLAG if (value & 15) == (15 if change > 0 else 0) else 0
-    state.reg[F] = (whole(state.reg[F]) & C_FLAG) | zero(result) | half | (0 if change > 0 else N_FLAG)
-    return result
+def logic(operation: int, left: int, right: int) -> tuple[int, int]:
+    """AND, XOR and OR."""
+    result = left & right if operation == AND else left ^ right if operation == XOR else left | right
+    return result, zero(result) | (H_FLAG if operation == AND else 0)
 
 
 @inlined
-def rotate(state: Any, operation: int, value: int) -> int:
+def change_bits(operation: int, which: int, value: int, flags: int) -> tuple[int, int]:
+    """Rotations, BIT, RES and SET of a byte."""
+    if operation == ROTATE:
+        return _rotate(which, value, flags)
+    if operation == BIT:
+        return value, H_FLAG | (0 if value >> which & 1 else Z_FLAG)
+    return value & ~(1 << which) if operation == RESET else value | 1 << which, 0
+
+
+@inlined
+def _rotate(operation: int, value: int, flags: int) -> tuple[int, int]:
     """RLC, RRC, RL, RR, SLA, SRA, SWAP and SRL of a byte."""
-    carry = (whole(state.reg[F]) >> 4) & 1
+    carry, low, high = flags >> 4 & 1, value & 1, value >> 7
     if operation == 6:
-        result, out = (value << 4 | value >> 4) & 0xFF, 0
+        result, out = value << 4 | value >> 4, 0
     elif operation & 1:
-        into = value & 1 if operation == 1 else carry if operation == 3 else value >> 7 if operation == 5 else 0
-        result, out = value >> 1 | into << 7, value & 1
+        into = low if operation == 1 else carry if operation == 3 else high if operation == 5 else 0
+        result, out = value >> 1 | into << 7, low
     else:
-        into = value >> 7 if operation == 0 else carry if operation == 2 else 0
-        result, out = (value << 1 | into) & 0xFF, value >> 7
-    state.reg[F] = zero(result) | out << 4
-    return result
+        into = high if operation == 0 else carry if operation == 2 else 0
+        result, out = value << 1 | into, high
+    return result, zero(result) | out << 4
 
 
 @inlined
-def rotate_a(state: Any, operation: int) -> None:
-    """RLCA, RRCA, RLA and RRA: as the others, but Z is 0."""
-    state.reg[A] = rotate(state, operation, whole(state.reg[A]))
-    state.reg[F] = whole(state.reg[F]) & C_FLAG
+def flag_operation(operation: int, a: int, flags: int) -> tuple[int, int]:
+    """DAA, CPL, SCF and CCF."""
+    if operation == 4:
+        return _adjust(a, flags)
+    if operation == 5:
+        return ~a, N_FLAG | H_FLAG
+    return a, C_FLAG if operation == 6 else ~flags & C_FLAG
 
 
-def adjust(state: Any) -> None:
+@inlined
+def _adjust(a: int, flags: int) -> tuple[int, int]:
     """DAA: make A two decimal digits after an addition or subtraction of such."""
-    a, flags = whole(state.reg[A]), whole(state.reg[F])
     change, carry = 0, flags & C_FLAG
     if flags & H_FLAG or (not flags & N_FLAG and a & 15 > 9):
         change = 6
     if carry or (not flags & N_FLAG and a > 0x99):
         change |= 0x60
         carry = C_FLAG
-    a = (a - change if flags & N_FLAG else a + change) & 0xFF
-    state.reg[A] = a
-    state.reg[F] = zero(a) | flags & N_FLAG | carry
-
-
-def flag_operation(state: Any, operation: int) -> None:
-    """DAA, CPL, SCF and CCF."""
-    flags = whole(state.reg[F])
-    if operation == 4:
-        adjust(state)
-    elif operation == 5:
-        state.reg[A] = ~whole(state.reg[A]) & 0xFF
-        state.reg[F] = flags | N_FLAG | H_FLAG
-    else:
-        carry = C_FLAG if operation == 6 else ~flags & C_FLAG
-        state.reg[F] = flags & Z_FLAG | carry
-
-
-@inlined
-def add_hl(state: Any, value: int) -> None:
-    """ADD HL, rr."""
-    hl = whole(state.reg[H]) << 8 | whole(state.reg[L])
-    total = hl + value
-    half = (hl & 0xFFF) + (value & 0xFFF)
-    state.reg[H] = total >> 8 & 0xFF
-    state.reg[L] = total & 0xFF
-    flags = whole(state.reg[F]) & Z_FLAG
-    state.reg[F] = flags | (H_FLAG if half > 0xFFF else 0) | (C_FLAG if total > 0xFFFF else 0)
-
-
-@inlined
-def add_sp(state: Any, value: int) -> int:
-    """SP plus a signed byte."""
-    sp = state.sp
-    half = H_FLAG if (sp & 15) + (value & 15) > 15 else 0
-    state.reg[F] = half | (C_FLAG if (sp & 255) + value > 255 else 0)
-    return (sp + value - (256 if value > 127 else 0)) & 0xFFFF
+    a = a - change if flags & N_FLAG else a + change
+    return a, zero(a) | carry

@@ -21,6 +21,9 @@ from rookery.worlds.gameboy.kernel.layout import (
     P1,
     SB,
     SC,
+    SEEN_LY,
+    SEEN_MORE,
+    SEEN_STAT,
     SERIAL_BIT,
     STAT,
     TAC,
@@ -40,23 +43,38 @@ from rookery.worlds.gameboy.kernel.lcd import (
 from rookery.worlds.gameboy.kernel.timer import reset_divider, schedule_timer, sync_timer, write_timer
 
 SERIAL_DOTS = 8 * 512  # for one byte
+LARGEST_ROM = (8 << 20) - 1  # as a mask: the compiler then knows that no index is negative
+NOWHERE = -1
 
 
 @inlined
-def read(state: Any, memory: Any, rom: Any, address: int) -> int:
-    """The byte at an address, now."""
-    if address < 0x4000:
-        return whole(rom[state.rom_low + address])
+def read(
+    state: Any, memory: Any, rom: Any, low: int, high: int, video: int, address: int, t: int, anything: bool
+) -> tuple[int, bool]:
+    """The byte at an address at this time, and whether it could be read: without `anything`, only plain memory can.
+    `low` and `high` say where the two halves of the ROM are, and until the time `video`, the video RAM is plain
+    memory."""
     if address < 0x8000:
-        return whole(rom[state.rom_high + address])
-    if (address >= 0xC000 and address < 0xE000) or address >= 0xFF80:
-        return whole(memory[address - FIRST])
-    return read_other(state, memory, address)
+        return whole(rom[(low if address < 0x4000 else high) + address & LARGEST_ROM]), True
+    if is_plain(address) or (address < 0xA000 and t < video):
+        return whole(memory[address - FIRST & 0x7FFF]), True
+    if not anything:
+        return 0, False
+    state.t = t
+    return read_other(state, memory, address), True
+
+
+@inlined
+def is_plain(address: int) -> bool:
+    """Whether an address is in the working RAM or the high RAM, or is IE."""
+    return address >= 0xFF80 or (address >= 0xC000 and address < 0xE000)
 
 
 @not_inlined
 def read_other(state: Any, memory: Any, address: int) -> int:
     """A read from video RAM, the cartridge's RAM, objects or registers."""
+    place = address - FIRST
+    state.seen |= SEEN_LY if place == LY else SEEN_STAT if place == STAT else SEEN_MORE
     if address < 0xA000:
         return 0xFF if read_mode(state, memory, state.t) == 3 else whole(memory[address - FIRST])
     if address < 0xC000:
@@ -71,20 +89,30 @@ def read_other(state: Any, memory: Any, address: int) -> int:
 
 
 @inlined
-def write(state: Any, memory: Any, rom: Any, address: int, value: int) -> None:
-    """Write a byte to an address, now."""
-    if (address >= 0xC000 and address < 0xE000) or (address >= 0xFF80 and address < 0xFFFF):
-        memory[address - FIRST] = value
-    elif address < 0x8000:
-        write_cartridge(state, rom, address, value)
+def is_writable(address: int, t: int, video: int) -> bool:
+    """Whether a write to an address at this time only changes plain memory."""
+    if is_plain(address):
+        return address != 0xFFFF
+    return address >= 0x8000 and address < 0xA000 and t < video
+
+
+@inlined
+def write(state: Any, memory: Any, rom: Any, address: int, value: int, t: int, anything: bool) -> None:
+    """Write a byte to an address at this time; without `anything`, the address must be of plain memory."""
+    state.loop = NOWHERE
+    if not anything or is_writable(address, t, 0):
+        memory[address - FIRST & 0x7FFF] = value
     else:
+        state.t = t
         write_other(state, memory, rom, address, value)
 
 
 @not_inlined
 def write_other(state: Any, memory: Any, rom: Any, address: int, value: int) -> None:
-    """A write to video RAM, the cartridge's RAM, objects or registers."""
-    if address < 0xA000:
+    """A write to the cartridge's registers, video RAM, the cartridge's RAM, objects or registers."""
+    if address < 0x8000:
+        write_cartridge(state, rom, address, value)
+    elif address < 0xA000:
         if read_mode(state, memory, state.t) != 3:
             memory[address - FIRST] = value
     elif address < 0xC000:
@@ -97,6 +125,9 @@ def write_other(state: Any, memory: Any, rom: Any, address: int, value: int) -> 
     elif address == 0xFF46:
         memory[DMA] = value
         _copy_objects(state, memory, rom, value << 8)
+    elif address == 0xFFFF:
+        memory[IE] = value
+        state.due = 0
     elif address >= 0xFF00:
         _write_register(state, memory, address - FIRST, value)
 
@@ -108,7 +139,7 @@ def _copy_objects(state: Any, memory: Any, rom: Any, source: int) -> None:
         source -= 0x2000
     for k in range(160):
         if source < 0x8000:
-            value = read(state, memory, rom, source + k)
+            value = whole(rom[(state.rom_low if source < 0x4000 else state.rom_high) + source + k])
         elif source >= 0xA000 and source < 0xC000:
             value = read_ram(state, memory, source + k)
         else:
@@ -116,6 +147,7 @@ def _copy_objects(state: Any, memory: Any, rom: Any, source: int) -> None:
         memory[OAM + k] = value
 
 
+@not_inlined
 def settle(state: Any, memory: Any, now: int) -> None:
     """Let timer, LCD and serial port request the interrupts that are due."""
     if now >= state.timer_due:
@@ -130,6 +162,7 @@ def settle(state: Any, memory: Any, now: int) -> None:
         state.serial_due = NEVER
 
 
+@not_inlined
 def read_register(state: Any, memory: Any, place: int) -> int:
     now = state.t
     if place == LY:
@@ -192,9 +225,3 @@ def _write_lcd_register(state: Any, memory: Any, place: int, value: int) -> None
         if whole(memory[LCDC]) & 0x80 and place != LCDC:
             update_stat_line(state, memory, now)
         schedule_lcd(state, memory, now)
-
-
-def write_enabled(state: Any, memory: Any, value: int) -> None:
-    """Write to IE."""
-    memory[IE] = value
-    state.due = 0

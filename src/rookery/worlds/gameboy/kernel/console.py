@@ -5,34 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from rookery.kernel.declarations import not_inlined, whole
-from rookery.worlds.gameboy.kernel.bus import settle
-from rookery.worlds.gameboy.kernel.cpu import CYCLE, execute, immediate, store
+from rookery.worlds.gameboy.kernel.bus import settle, write
+from rookery.worlds.gameboy.kernel.cpu import CYCLE, run
 from rookery.worlds.gameboy.kernel.layout import HALTS, IE, IF, KEYS_BIT, RUNS, STOPS
 from rookery.worlds.gameboy.kernel.lcd import schedule_lcd
 
 GO_ON, FRAME_OVER, HALT_BUG = 0, 1, 2
 
 
-def run_frame(state: Any, memory: Any, rom: Any, keys: int, draw: int) -> None:
+def run_frame(state: Any, memory: Any, rom: Any, words: Any, keys: int, draw: int) -> None:
     """Run until the frame is over: at the end of VBlank, or where the LCD is switched on or off; with the LCD off,
     after the time of a frame. `draw` says whether the picture is looked at."""
     _hold_keys(state, memory, keys)
     if state.draw != draw:
         state.draw = draw
         schedule_lcd(state, memory, state.t)
-    state.due = 0
-    repeat = 0
-    while True:
-        if state.t >= state.due:
-            found = attend(state, memory, rom)
-            if found == FRAME_OVER:
-                return
-            repeat = 1 if found == HALT_BUG else 0
-        op = immediate(state, memory, rom)
-        if repeat:
-            state.pc = (state.pc - 1) & 0xFFFF
-            repeat = 0
-        execute(state, memory, rom, op)
+    found = attend(state, memory, rom)
+    while found != FRAME_OVER:
+        run(state, memory, rom, words, found == HALT_BUG)
+        found = attend(state, memory, rom)
 
 
 def _hold_keys(state: Any, memory: Any, keys: int) -> None:
@@ -79,9 +70,11 @@ def _interrupt(state: Any, memory: Any, rom: Any) -> None:
     pc, sp = state.pc, state.sp
     state.sp = (sp - 2) & 0xFFFF
     state.t += 2 * CYCLE
-    store(state, memory, rom, (sp - 1) & 0xFFFF, pc >> 8)
+    state.t += CYCLE
+    write(state, memory, rom, (sp - 1) & 0xFFFF, pc >> 8, state.t, True)
     requested = whole(memory[IF]) & whole(memory[IE]) & 31
-    store(state, memory, rom, (sp - 2) & 0xFFFF, pc & 0xFF)
+    state.t += CYCLE
+    write(state, memory, rom, (sp - 2) & 0xFFFF, pc & 0xFF, state.t, True)
     state.t += CYCLE
     state.pc = 0
     for k in range(5):

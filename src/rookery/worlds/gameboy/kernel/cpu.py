@@ -1,306 +1,314 @@
-"""The SM83's instructions, decoded by the fields of the opcode: xx yyy zzz (Pan Docs, "CPU Instruction Set").
+"""The SM83: runs instructions, each in the same steps, which its word describes (see instructions.py).
 
-Every access to memory takes a machine cycle, and happens at its end: `load`, `store` and `immediate` count it. Other
-machine cycles are counted where they are.
+Every access to memory takes a machine cycle, and happens at its end. The registers are in local variables, which become
+registers of the processor that runs this.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from rookery.kernel.declarations import inlined, whole
-from rookery.worlds.gameboy.kernel.alu import add_hl, add_sp, calculate, flag_operation, rotate, rotate_a, step
-from rookery.worlds.gameboy.kernel.bus import read, settle, write, write_enabled
-from rookery.worlds.gameboy.kernel.layout import C_FLAG, H_FLAG, HALTS, IE, IF, LOCKED, STOPS, Z_FLAG, A, C, F
+from rookery.kernel.declarations import inlined, not_inlined, whole
+from rookery.worlds.gameboy.kernel import instructions as of
+from rookery.worlds.gameboy.kernel.alu import add, add_pair, add_signed, change_bits, flag_operation, logic
+from rookery.worlds.gameboy.kernel.bus import NOWHERE, is_writable, read, settle, write
+from rookery.worlds.gameboy.kernel.layout import HALTS, IE, IF, LOCKED, SEEN_MORE, SEEN_STAT, STOPS
+from rookery.worlds.gameboy.kernel.lcd import next_change, video_is_open
 
 CYCLE = 4  # dots of a machine cycle
 
 
-@inlined
-def load(state: Any, memory: Any, rom: Any, address: int) -> int:
-    """Read a byte, in a machine cycle."""
-    state.t += CYCLE
-    return read(state, memory, rom, address)
+def run(state: Any, memory: Any, rom: Any, words: Any, halt_bug: bool) -> None:
+    """Run instructions, one at least, until something is due. After the bug of HALT, the first byte is read twice.
+
+    What needs more than plain memory is left to `_run_one`: so there is one call in this loop, across which nothing
+    has to be kept.
+    """
+    state.loop = NOWHERE
+    running = True
+    if halt_bug:
+        _run_one(state, memory, rom, words, 0)
+        running = state.t < state.due
+    t, due, pc, sp, registers, flags = _registers_of(state)
+    low, high, video = whole(state.rom_low), whole(state.rom_high), video_is_open(state, memory)
+    while running:
+        done, next_t, next_pc, next_sp, next_registers, next_flags = _execute(
+            state, memory, rom, words, low, high, video, t, pc, sp, registers, flags, 1, False
+        )
+        if done:
+            t, pc, sp, registers, flags = next_t, next_pc, next_sp, next_registers, next_flags
+        else:
+            _keep_registers(state, t, pc, sp, registers, flags)
+            _run_one(state, memory, rom, words, 1)
+            t, due, pc, sp, registers, flags = _registers_of(state)
+            low, high, video = whole(state.rom_low), whole(state.rom_high), video_is_open(state, memory)
+        running = t < due
+    _keep_registers(state, t, pc, sp, registers, flags)
+
+
+@not_inlined
+def _run_one(state: Any, memory: Any, rom: Any, words: Any, forward: int) -> None:
+    """Run one instruction, whatever it is. The program counter goes `forward` after its first byte."""
+    t, _, pc, sp, registers, flags = _registers_of(state)
+    low, high = whole(state.rom_low), whole(state.rom_high)
+    _, t, pc, sp, registers, flags = _execute(
+        state, memory, rom, words, low, high, 0, t, pc, sp, registers, flags, forward, True
+    )
+    _keep_registers(state, t, pc, sp, registers, flags)
 
 
 @inlined
-def store(state: Any, memory: Any, rom: Any, address: int, value: int) -> None:
-    """Write a byte, in a machine cycle."""
-    state.t += CYCLE
-    if address == 0xFFFF:
-        write_enabled(state, memory, value)
+def _registers_of(state: Any) -> tuple[int, int, int, int, int, int]:
+    return state.t, state.due, whole(state.pc), whole(state.sp), state.registers, whole(state.flags)
+
+
+@inlined
+def _keep_registers(state: Any, t: int, pc: int, sp: int, registers: int, flags: int) -> None:
+    state.t, state.pc, state.sp, state.registers, state.flags = t, pc, sp, registers, flags
+
+
+@inlined
+def _execute(
+    state: Any, memory: Any, rom: Any, words: Any, low: int, high: int, video: int, t: int, pc: int, sp: int,
+    registers: int, flags: int, forward: int, anything: bool,
+) -> tuple[bool, int, int, int, int, int]:  # fmt: skip
+    """Run an instruction: whether it could be done, and then the time and the registers. Without `anything`, those
+    that read or write more than plain memory cannot, and change nothing. Until `video`, video RAM is plain memory."""
+    # the instruction, and what follows it in the program
+    t += CYCLE
+    op, done = read(state, memory, rom, low, high, video, pc, t, anything)
+    pc = (pc + forward) & 0xFFFF
+    word = whole(words[op & 0xFF])
+    program = 0
+    if word & of.BYTE:
+        t += CYCLE
+        program, fits = read(state, memory, rom, low, high, video, pc, t, anything)
+        done &= fits
+        pc = (pc + 1) & 0xFFFF
+        if word & of.TWO_BYTES:
+            t += CYCLE
+            second, fits = read(state, memory, rom, low, high, video, pc, t, anything)
+            done &= fits
+            program |= second << 8
+            pc = (pc + 1) & 0xFFFF
+        elif word & of.PREFIX:
+            word = whole(words[256 | program & 0xFF])
+
+    # the operand
+    address = 0
+    if word & (of.READS | of.WRITES):
+        address = _address(word, registers, program)
+        registers = _move_hl(word, registers)
+    if word & of.READS:
+        t += CYCLE
+        value, fits = read(state, memory, rom, low, high, video, address, t, anything)
+        done &= fits
+    elif word & of.FROM_PROGRAM:
+        value = program
     else:
-        write(state, memory, rom, address, value)
+        value = registers >> (word >> of.FROM & 63) & 0xFF
+
+    # what is done
+    kind, given = word & 15, word >> of.MORE & 7
+    result, changed = value, 0
+    if kind == of.COPY:
+        pass
+    elif kind == of.JUMP:
+        if _holds(word, flags):
+            here = pc
+            pc = _target(word, registers, program, pc)
+            t += 0 if word & of.TO_HL else CYCLE
+            if pc < here:  # perhaps a loop that only waits
+                if pc == state.loop and registers << 4 | flags >> 4 == state.loop_registers and sp == state.loop_sp:
+                    if anything:
+                        t = _skip(state, memory, t)
+                    else:
+                        done = False
+                if done:
+                    _begin_loop(state, t, pc, sp, registers << 4 | flags >> 4)
+    elif kind == of.ADD:
+        carry = flags >> 4 & 1 if word & of.CARRIES else 0
+        result, changed = add(registers >> of.A, value, carry, word & of.SUBTRACTS != 0)
+    elif kind == of.LOGIC:
+        result, changed = logic(given, registers >> of.A, value)
+    elif kind == of.COUNT:
+        result, changed = add(value, 1, 0, word & of.SUBTRACTS != 0)
+    elif kind == of.BITS:
+        result, changed = change_bits(word >> of.OPERATION & 3, given, value, flags)
+        if word & of.CLEARS_ZERO:
+            changed &= 0x7F
+    elif kind == of.OUT:
+        if _holds(word, flags):
+            out = _pair(word, registers, sp)
+            if word & of.WITH_AF:
+                out = registers >> of.A << 8 | flags
+            elif word & of.WITH_PC:
+                out, pc = pc, program if word & of.BYTE else 8 * given
+            first, second, to, beyond = out & 0xFF, out >> 8, program, (program + 1) & 0xFFFF
+            if word & of.PUSHES:
+                t += CYCLE
+                first, second, to, beyond = second, first, (sp - 1) & 0xFFFF, (sp - 2) & 0xFFFF
+                sp = beyond
+            done &= anything or (is_writable(to, t, video) and is_writable(beyond, t + 2 * CYCLE, video))
+            if done:
+                write(state, memory, rom, to, first, t + CYCLE, anything)
+                write(state, memory, rom, beyond, second, t + 2 * CYCLE, anything)
+            t += 2 * CYCLE
+    elif kind == of.IN:
+        t += CYCLE if word & of.CYCLE_BEFORE else 0
+        if _holds(word, flags):
+            first, fits = read(state, memory, rom, low, high, video, sp, t + CYCLE, anything)
+            done &= fits
+            second, fits = read(state, memory, rom, low, high, video, (sp + 1) & 0xFFFF, t + 2 * CYCLE, anything)
+            done &= fits
+            t += 2 * CYCLE
+            sp = (sp + 2) & 0xFFFF
+            if word & of.WITH_AF:
+                registers, flags = _with_byte(registers, of.A, second), first & 0xF0
+            elif word & of.WITH_PC:
+                pc = second << 8 | first
+                t += CYCLE
+            else:
+                registers = _with_pair(registers, word >> of.TO & 63, second << 8 | first)
+    elif kind == of.PAIR or kind == of.COUNT_PAIR:
+        pair = program
+        if kind == of.COUNT_PAIR:
+            t += CYCLE
+            pair = (_pair(word, registers, sp) + (-1 if word & of.SUBTRACTS else 1)) & 0xFFFF
+        if word & of.TO_HL:
+            pair = registers >> of.HL & 0xFFFF
+        if word & of.WITH_SP:
+            sp = pair
+        else:
+            registers = _with_pair(registers, word >> of.TO & 63, pair)
+    elif kind == of.ADD_PAIR:
+        t += CYCLE
+        pair, changed = add_pair(registers >> of.HL & 0xFFFF, _pair(word, registers, sp))
+        registers = _with_pair(registers, of.HL, pair & 0xFFFF)
+    elif kind == of.ADD_SP:
+        t += CYCLE
+        pair, changed = add_signed(sp, program)
+        if word & of.TO_HL:
+            registers = _with_pair(registers, of.HL, pair & 0xFFFF)
+        else:
+            t += CYCLE
+            sp = pair & 0xFFFF
+    elif kind == of.FLAGS:
+        result, changed = flag_operation(given, registers >> of.A, flags)
+    elif anything:
+        state.t, state.pc = t, pc
+        _special(state, memory, given)
+        pc = whole(state.pc)
+    if word & of.SPECIAL_EFFECT:
+        if anything and kind == of.IN:
+            state.ime, state.due = 1, 0
+        done &= anything
+
+    # the result
+    keep = word >> (of.CHANGED - 4) & 0xF0
+    flags = flags & ~keep | changed & keep
+    if word & of.TO_REGISTER:
+        registers = _with_byte(registers, word >> of.TO & 63, result & 0xFF)
+    elif word & of.WRITES:
+        t += CYCLE
+        done &= anything or is_writable(address, t, video)
+        if done:
+            write(state, memory, rom, address, result & 0xFF, t, anything)
+    return done, t, pc, sp, registers, flags
 
 
 @inlined
-def immediate(state: Any, memory: Any, rom: Any) -> int:
-    """The next byte of the program."""
-    pc = state.pc
-    state.pc = (pc + 1) & 0xFFFF
-    state.t += CYCLE
-    return read(state, memory, rom, pc)
+def _begin_loop(state: Any, t: int, pc: int, sp: int, registers: int) -> None:
+    """Remember how a round of a loop begins."""
+    state.loop, state.loop_t, state.loop_registers, state.loop_sp = pc, t, registers, sp
+    state.seen = 0
 
 
 @inlined
-def immediate16(state: Any, memory: Any, rom: Any) -> int:
-    """The next two bytes of the program."""
-    low = immediate(state, memory, rom)
-    return low | immediate(state, memory, rom) << 8
+def _with_byte(registers: int, shift: int, value: int) -> int:
+    return registers & ~(0xFF << shift) | value << shift
 
 
 @inlined
-def pair(state: Any, p: int) -> int:
+def _with_pair(registers: int, shift: int, value: int) -> int:
+    return registers & ~(0xFFFF << shift) | value << shift
+
+
+@inlined
+def _pair(word: int, registers: int, sp: int) -> int:
     """BC, DE, HL or SP."""
-    return state.sp if p == 3 else whole(state.reg[2 * p]) << 8 | whole(state.reg[2 * p + 1])
+    return sp if word & of.WITH_SP else registers >> (word >> of.FROM & 63) & 0xFFFF
 
 
 @inlined
-def set_pair(state: Any, p: int, value: int) -> None:
-    """Set BC, DE, HL or SP."""
-    if p == 3:
-        state.sp = value
-    else:
-        state.reg[2 * p] = value >> 8
-        state.reg[2 * p + 1] = value & 0xFF
+def _holds(word: int, flags: int) -> bool:
+    """Whether the condition is true; without one, it is."""
+    return (flags >> 4 & word >> of.FLAG & 15 != 0) == (word & of.IF_SET != 0)
 
 
 @inlined
-def push(state: Any, memory: Any, rom: Any, value: int) -> None:
-    """Two bytes onto the stack."""
-    sp = state.sp
-    state.sp = (sp - 2) & 0xFFFF
-    store(state, memory, rom, (sp - 1) & 0xFFFF, value >> 8)
-    store(state, memory, rom, (sp - 2) & 0xFFFF, value & 0xFF)
+def _target(word: int, registers: int, program: int, pc: int) -> int:
+    """Where a jump goes."""
+    if word & of.RELATIVE:
+        return (pc + (program ^ 0x80) - 0x80) & 0xFFFF
+    return registers >> of.HL & 0xFFFF if word & of.TO_HL else program
 
 
 @inlined
-def pop(state: Any, memory: Any, rom: Any) -> int:
-    """Two bytes from the stack."""
-    sp = state.sp
-    state.sp = (sp + 2) & 0xFFFF
-    low = load(state, memory, rom, sp)
-    return low | load(state, memory, rom, (sp + 1) & 0xFFFF) << 8
+def _address(word: int, registers: int, program: int) -> int:
+    """The address that is read or written."""
+    mode = word >> of.MODE & 7
+    if mode == of.AT_PROGRAM:
+        return program
+    if mode == of.AT_HIGH:
+        return 0xFF00 | program
+    return 0xFF00 | registers & 0xFF if mode == of.AT_HIGH_C else registers >> (word >> of.AT & 63) & 0xFFFF
 
 
 @inlined
-def holds(state: Any, condition: int) -> bool:
-    """NZ, Z, NC or C."""
-    flag = whole(state.reg[F]) & (C_FLAG if condition & 2 else Z_FLAG)
-    return (flag != 0) == (condition & 1 == 1)
+def _move_hl(word: int, registers: int) -> int:
+    """The registers after (HL+) and (HL-)."""
+    mode = word >> of.MODE & 7
+    if mode < of.AT_HL_UP:
+        return registers
+    hl = registers >> of.HL & 0xFFFF
+    return _with_pair(registers, of.HL, (hl + (1 if mode == of.AT_HL_UP else -1)) & 0xFFFF)
 
 
-@inlined
-def execute(state: Any, memory: Any, rom: Any, op: int) -> None:
-    """One instruction, whose opcode is read."""
-    y, z = op >> 3 & 7, op & 7
-    if op >= 0x40 and op < 0xC0:
-        if op == 0x76:
-            _halt(state, memory)
-            return
-        value = load(state, memory, rom, pair(state, 2)) if z == 6 else whole(state.reg[z])
-        if op >= 0x80:
-            calculate(state, y, value)
-        elif y == 6:
-            store(state, memory, rom, pair(state, 2), value)
-        else:
-            state.reg[y] = value
-    elif op < 0x40:
-        _first_quarter(state, memory, rom, y, z)
-    else:
-        _last_quarter(state, memory, rom, op, y, z)
+@not_inlined
+def _skip(state: Any, memory: Any, t: int) -> int:
+    """The time after as many rounds of a loop as change nothing. The last round began at `loop_t` with all that the
+    next one begins with, and wrote nothing: so does each round until an event, or until LY or STAT changes if it has
+    read them."""
+    if state.seen >= SEEN_MORE:
+        return t
+    until, period = state.due, t - state.loop_t
+    if state.seen:
+        until = min(until, next_change(state, memory, state.loop_t, state.seen >= SEEN_STAT))
+    return t + max(until - t, 0) // period * period
 
 
-@inlined
-def _first_quarter(state: Any, memory: Any, rom: Any, y: int, z: int) -> None:
-    """Opcodes 00-3F."""
-    if z == 0:
-        _jump_or_rare(state, memory, rom, y)
-    elif z == 1 and y & 1:
-        state.t += CYCLE
-        add_hl(state, pair(state, y >> 1))
-    elif z == 1:
-        set_pair(state, y >> 1, immediate16(state, memory, rom))
-    elif z == 2:
-        _load_indirect(state, memory, rom, y)
-    elif z == 3:
-        state.t += CYCLE
-        set_pair(state, y >> 1, (pair(state, y >> 1) + (-1 if y & 1 else 1)) & 0xFFFF)
-    elif z == 7:
-        if y < 4:
-            rotate_a(state, y)
-        else:
-            flag_operation(state, y)
-    elif y == 6:
-        _change_at_hl(state, memory, rom, z)
-    elif z == 6:
-        state.reg[y] = immediate(state, memory, rom)
-    else:
-        state.reg[y] = step(state, whole(state.reg[y]), 1 if z == 4 else -1)
-
-
-@inlined
-def _change_at_hl(state: Any, memory: Any, rom: Any, z: int) -> None:
-    """INC, DEC and LD of (HL)."""
-    hl = pair(state, 2)
-    value = immediate(state, memory, rom) if z == 6 else load(state, memory, rom, hl)
-    if z != 6:
-        value = step(state, value, 1 if z == 4 else -1)
-    store(state, memory, rom, hl, value)
-
-
-@inlined
-def _load_indirect(state: Any, memory: Any, rom: Any, y: int) -> None:
-    """LD between A and (BC), (DE), (HL+) or (HL-)."""
-    p = min(y >> 1, 2)
-    address = pair(state, p)
-    if y >= 4:
-        set_pair(state, 2, (address + (1 if y < 6 else -1)) & 0xFFFF)
-    if y & 1:
-        state.reg[A] = load(state, memory, rom, address)
-    else:
-        store(state, memory, rom, address, whole(state.reg[A]))
-
-
-@inlined
-def _jump_or_rare(state: Any, memory: Any, rom: Any, y: int) -> None:
-    """NOP, LD (nn),SP, STOP and JR."""
-    if y >= 3:
-        offset = immediate(state, memory, rom)
-        if y == 3 or holds(state, y - 4):
-            state.t += CYCLE
-            state.pc = (state.pc + offset - (256 if offset > 127 else 0)) & 0xFFFF
-    elif y == 1:
-        address = immediate16(state, memory, rom)
-        store(state, memory, rom, address, state.sp & 0xFF)
-        store(state, memory, rom, (address + 1) & 0xFFFF, state.sp >> 8)
-    elif y == 2:
+@not_inlined
+def _special(state: Any, memory: Any, which: int) -> None:
+    """HALT, STOP, DI, EI, and bytes that are not instructions."""
+    if which == of.HALT:
+        _halt(state, memory)
+    elif which == of.STOP:
         state.pc = (state.pc + 1) & 0xFFFF
         state.halted = STOPS
         state.due = 0
-
-
-@inlined
-def _last_quarter(state: Any, memory: Any, rom: Any, op: int, y: int, z: int) -> None:
-    """Opcodes C0-FF."""
-    if op == 0xCB:
-        _prefixed(state, memory, rom)
-    elif z == 6:
-        calculate(state, y, immediate(state, memory, rom))
-    elif z == 7:
-        _call(state, memory, rom, 8 * y)
-    elif z == 5 and y & 1 == 0:
-        state.t += CYCLE
-        first = A if y == 6 else y
-        push(state, memory, rom, whole(state.reg[first]) << 8 | whole(state.reg[F if y == 6 else y + 1]))
-    elif z == 1 and y & 1 == 0:
-        value = pop(state, memory, rom)
-        state.reg[A if y == 6 else y] = value >> 8
-        state.reg[F if y == 6 else y + 1] = value & (0xF0 if y == 6 else 0xFF)
-    elif (z == 0 and y >= 4) or (z == 2 and y >= 4):
-        _load_high(state, memory, rom, y, z)
-    elif z == 0:
-        state.t += CYCLE
-        if holds(state, y):
-            _return(state, memory, rom)
-    elif z == 1:
-        _return_or_hl(state, memory, rom, y)
-    elif z == 2 or op == 0xC3:
-        address = immediate16(state, memory, rom)
-        if op == 0xC3 or holds(state, y):
-            state.t += CYCLE
-            state.pc = address
-    elif (z == 4 and y < 4) or op == 0xCD:
-        address = immediate16(state, memory, rom)
-        if op == 0xCD or holds(state, y):
-            _call(state, memory, rom, address)
-    elif op == 0xF3:
+    elif which == of.DISABLE:
         state.ime = 0
         state.ei = 0
-    elif op == 0xFB:
+    elif which == of.ENABLE:
         if not state.ime and not state.ei:
             state.ei = 1
             state.due = 0
     else:
-        state.halted = LOCKED  # there is no such instruction
+        state.halted = LOCKED
         state.due = 0
 
 
-@inlined
-def _call(state: Any, memory: Any, rom: Any, address: int) -> None:
-    state.t += CYCLE
-    push(state, memory, rom, state.pc)
-    state.pc = address
-
-
-@inlined
-def _return(state: Any, memory: Any, rom: Any) -> None:
-    state.pc = pop(state, memory, rom)
-    state.t += CYCLE
-
-
-@inlined
-def _return_or_hl(state: Any, memory: Any, rom: Any, y: int) -> None:
-    """RET, RETI, JP HL and LD SP,HL."""
-    if y == 5:
-        state.pc = pair(state, 2)
-    elif y == 7:
-        state.t += CYCLE
-        state.sp = pair(state, 2)
-    else:
-        _return(state, memory, rom)
-        if y == 3:
-            state.ime = 1
-            state.due = 0
-
-
-@inlined
-def _load_high(state: Any, memory: Any, rom: Any, y: int, z: int) -> None:
-    """LD between A and (FF00+n), (FF00+C) or (nn); ADD SP,n and LD HL,SP+n."""
-    if z == 0 and y & 1:
-        result = add_sp(state, immediate(state, memory, rom))
-        state.t += CYCLE
-        if y == 5:
-            state.t += CYCLE
-            state.sp = result
-        else:
-            set_pair(state, 2, result)
-        return
-    if z == 0:
-        address = 0xFF00 | immediate(state, memory, rom)
-    elif y & 1:
-        address = immediate16(state, memory, rom)
-    else:
-        address = 0xFF00 | whole(state.reg[C])
-    if y >= 6:
-        state.reg[A] = load(state, memory, rom, address)
-    else:
-        store(state, memory, rom, address, whole(state.reg[A]))
-
-
-@inlined
-def _prefixed(state: Any, memory: Any, rom: Any) -> None:
-    """CB: rotations, BIT, RES and SET."""
-    op = immediate(state, memory, rom)
-    y, z = op >> 3 & 7, op & 7
-    value = load(state, memory, rom, pair(state, 2)) if z == 6 else whole(state.reg[z])
-    if op >= 0x40 and op < 0x80:
-        flags = whole(state.reg[F]) & C_FLAG | H_FLAG
-        state.reg[F] = flags if value >> y & 1 else flags | Z_FLAG
-        return
-    if op < 0x40:
-        value = rotate(state, y, value)
-    elif op < 0xC0:
-        value &= ~(1 << y)
-    else:
-        value |= 1 << y
-    if z == 6:
-        store(state, memory, rom, pair(state, 2), value)
-    else:
-        state.reg[z] = value
-
-
-@inlined
 def _halt(state: Any, memory: Any) -> None:
     """HALT, which fails if interrupts are disabled and one is requested: then the next byte is read twice."""
     settle(state, memory, state.t)

@@ -63,7 +63,7 @@ def build_reset_and_step(shown: Sequence[tuple[str, int]], tells_success: bool) 
         keys, frames = whole(tables.buttons[action]), params.frame_skip
         for frame in range(frames):
             draw = params.draw if frame == frames - 1 else 0
-            run_frame(state, memory, tables.rom, keys if frame < params.hold else 0, draw)
+            run_frame(state, memory, tables.rom, tables.instructions, keys if frame < params.hold else 0, draw)
         read_values(state, memory, tables)
         if any_holds(state, tables, tables.success):
             state.succeeded = 1

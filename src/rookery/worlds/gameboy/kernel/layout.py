@@ -21,6 +21,11 @@ STATE = {
     "lcd_due": "i8",  # the LCD's next event
     "serial_due": "i8",  # when the byte is out
     "clock_at": "i8",  # when the cartridge's clock was 0
+    "registers": "i8",  # a byte each, from the lowest byte up: C B E D L H A
+    "loop_t": "i8",  # when the last round of a loop began
+    "loop_registers": "i8",  # and with which registers and flags
+    "loop_sp": "i4",
+    "loop": "i4",  # and where; -1 if something was written since
     "pc": "i4",
     "sp": "i4",
     "rom_low": "i4",  # what is added to an address below 4000 to get the place in the ROM
@@ -30,7 +35,7 @@ STATE = {
     "bank2": "i4",
     "window_line": "i4",  # of the window, that is drawn next
     "frames": "i4",  # frames since the start, those that were cut short included
-    "reg": ("u1", (8,)),  # B C D E H L F A: in the order of the instructions' fields, with F in place of (HL)
+    "flags": "u1",
     "ime": "u1",
     "ei": "u1",  # 1 after EI, 2 during the instruction after it
     "halted": "u1",  # RUNS, HALTS, STOPS, LOCKED
@@ -40,6 +45,7 @@ STATE = {
     "window_open": "u1",  # LY was WY in this frame
     "stat_line": "u1",  # whether any STAT interrupt is requested: only its rising edge counts
     "draw": "u1",  # whether this frame is looked at
+    "seen": "u1",  # what a loop has read beside plain memory: the bits SEEN_
     "shown": "u1",  # whether the last picture shows anything
     "keys": "u1",  # right left up down A B select start
     "mbc": "u1",  # the kind of cartridge
@@ -50,9 +56,9 @@ STATE = {
     "clock": ("u1", (5,)),  # the cartridge's clock as latched
 }
 RUNS, HALTS, STOPS, LOCKED = 0, 1, 2, 3
-B, C, D, E, H, L, F, A = range(8)  # the places in `reg`
 Z_FLAG, N_FLAG, H_FLAG, C_FLAG = 0x80, 0x40, 0x20, 0x10
 NEVER = 1 << 62
+SEEN_LY, SEEN_STAT, SEEN_MORE = 1, 2, 4
 
 # The memory of a console. The first 32 KiB are addresses 8000-FFFF. In place of the echo of the working RAM is what the
 # picture needs: registers of each line, objects of each line, and the objects' attributes. Then follow a copy of the

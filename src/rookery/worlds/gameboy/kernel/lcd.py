@@ -17,6 +17,7 @@ from rookery.worlds.gameboy.kernel.layout import (
     LCDC,
     LINE_DOTS,
     LYC,
+    NEVER,
     OAM,
     SCX,
     STAT,
@@ -69,6 +70,26 @@ def read_stat(state: Any, memory: Any, now: int) -> int:
     """The register STAT."""
     ly, mode = read_ly(state, memory, now), read_mode(state, memory, now)
     return 0x80 | (whole(memory[STAT]) & 0x78) | (4 if ly == whole(memory[LYC]) else 0) | mode
+
+
+def next_change(state: Any, memory: Any, now: int, in_stat: bool) -> int:
+    """A time up to which LY reads as it does now, and if `in_stat`, STAT too: at most the next change."""
+    if not whole(memory[LCDC]) & 0x80:
+        return NEVER
+    dot = dots_now(state, now) % LINE_DOTS
+    if in_stat and dot < LONGEST:
+        if dot >= DRAW:
+            return now  # somewhere here mode 0 begins
+        return now - dot + (SEARCH if dot < SEARCH else DRAW)
+    return now - dot + (LY_UP if dot < LY_UP else LINE_DOTS)
+
+
+def video_is_open(state: Any, memory: Any) -> int:
+    """A time up to which a program can use the video RAM: in VBlank until its end, for ever if the LCD is off."""
+    if not whole(memory[LCDC]) & 0x80:
+        return NEVER
+    dots = state.t - state.frame_at
+    return state.frame_at + FRAME_DOTS if dots >= VBLANK_DOTS else 0
 
 
 def _draw_end(state: Any, memory: Any, line: int) -> int:

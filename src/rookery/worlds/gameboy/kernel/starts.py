@@ -70,12 +70,17 @@ def power_on(cartridge: Cartridge) -> StartConsole:
     """A console when the boot ROM of the first model has ended."""
     console, memory = np.zeros(1, CONSOLE), np.zeros(cartridge.memory, np.uint8)
     state = PlainRecord(console[0])
-    console["reg"][0] = [0x00, 0x13, 0x00, 0xD8, 0x01, 0x4D, 0xB0, 0x01]
+    state.registers, state.flags = _registers(b=0x00, c=0x13, d=0x00, e=0xD8, h=0x01, l=0x4D, a=0x01), 0xB0
     state.pc, state.sp, state.mbc, state.bank = 0x100, 0xFFFE, cartridge.mbc, 1
     state.t = state.timer_at = state.frame_at = BOOTED_AT
     state.div_at = BOOTED_AT - 0xABCC
     memory[LCDC], memory[BGP], memory[IF], memory[P1] = 0x91, 0xFC, 0x01, 0x30
     return _finished(console, memory, cartridge, np.zeros((HEIGHT, WIDTH), np.uint8))
+
+
+def _registers(*, b: int, c: int, d: int, e: int, h: int, l: int, a: int) -> int:  # noqa: E741 - the register L
+    """The registers as one number."""
+    return int.from_bytes([c, b, e, d, l, h, a], "little")
 
 
 def _finished(console: np.ndarray, memory: np.ndarray, cartridge: Cartridge, screen: np.ndarray) -> StartConsole:
@@ -125,7 +130,7 @@ def from_pyboy(data: bytes, cartridge: Cartridge) -> StartConsole:
         raise WorldError("the save state is of a Game Boy Color, or was saved before the game began")
     console, memory = np.zeros(1, CONSOLE), np.zeros(cartridge.memory, np.uint8)
     state = PlainRecord(console[0])
-    _read_cpu(reader, state, console, memory)
+    _read_cpu(reader, state, memory)
     copying, _, source, copied = reader.bytes(4)
     reader.word()
     memory[DMA] = source
@@ -145,10 +150,10 @@ def from_pyboy(data: bytes, cartridge: Cartridge) -> StartConsole:
     return start
 
 
-def _read_cpu(reader: _Reader, state: Any, console: np.ndarray, memory: np.ndarray) -> None:
-    a, f, *rest = reader.bytes(6)
+def _read_cpu(reader: _Reader, state: Any, memory: np.ndarray) -> None:
+    a, state.flags, b, c, d, e = reader.bytes(6)
     hl, state.sp, state.pc = (reader.word(2) for _ in range(3))
-    console["reg"][0] = [*rest, hl >> 8, hl & 0xFF, f, a]
+    state.registers = _registers(b=b, c=c, d=d, e=e, h=hl >> 8, l=hl & 0xFF, a=a)
     ime, delay, halted, stopped, enabled, _, requested = reader.bytes(7)
     state.ime, state.ei = ime, 1 if delay and not ime else 0
     state.halted = STOPS if stopped else HALTS if halted else 0
