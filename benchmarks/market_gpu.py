@@ -13,11 +13,13 @@ from rookery.data.dataset import BAR_COLUMNS
 from rookery.data.features import CRYPTO_FEATURES, FOREX_FEATURES
 
 NUM_ENVS = 65_536
+COINS = {"columns": (*BAR_COLUMNS, *CRYPTO_FEATURES), "lookback": 5}
 WORLDS = (
     ("forex, lookback 10, nine features", "rookery/Forex-v0", 1e9, {"columns": FOREX_FEATURES, "lookback": 10}),
-    ("crypto, 7 x 14 columns, lookback 5", "rookery/Crypto-v0", 100e6,
-     {"columns": (*BAR_COLUMNS, *CRYPTO_FEATURES), "lookback": 5}),
-)  # fmt: skip
+    ("crypto, 7 x 14 columns, lookback 5", "rookery/Crypto-v0", 300e6, COINS),
+    ("perpetuals, 7 x 14 columns, lookback 5", "rookery/Perpetuals-v0", 300e6, COINS),
+    ("perpetuals, orders inside the bar", "rookery/Perpetuals-v0", 300e6, {**COINS, "action_type": "brackets"}),
+)
 
 
 def speed_rows(rounds: int, quick: bool) -> list[Row]:

@@ -31,8 +31,10 @@ def speed_rows(rounds: int, quick: bool) -> list[Row]:
     """256 envs with all that an agent gets: observations written in every step, infos too."""
     rows = []
     for name, world, least, options in (
-        ("forex, lookback 10, nine features", "rookery/Forex-v0", 8e6, FOREX),
+        ("forex, lookback 10, nine features", "rookery/Forex-v0", 7e6, FOREX),
         ("crypto, 7 x 14 columns, lookback 5", "rookery/Crypto-v0", 1.5e6, CRYPTO),
+        ("perpetuals, 7 x 14 columns, lookback 5", "rookery/Perpetuals-v0", 1.5e6, CRYPTO),
+        ("perpetuals, orders inside the bar", "rookery/Perpetuals-v0", 1.5e6, {**CRYPTO, "action_type": "brackets"}),
     ):
         for kind, copy in (("copy=False", {"copy": False}), ("as usual", {})):
             envs = rookery.make_vec(world, 256, env_kwargs=options, **copy)

@@ -243,7 +243,7 @@ _MARKET_OPTIONS = (
     WorldOption("data_dir", "FOLDER", "the same as --data", is_folder=True),
     WorldOption("symbols", "A,B", "which symbols of the data (all)"),
     WorldOption("timeframe", "5m", "the length of a bar; shorter ones are joined (as the data are)"),
-    WorldOption("costs", "NAME", "what trading costs: alpaca-crypto, ecn-forex, flat-fee-forex or none"),
+    WorldOption("costs", "NAME", "costs: alpaca-crypto, usdt-perpetuals, ecn-forex, flat-fee-forex or none"),
     WorldOption("lookback", "N", "the number of bars in an observation"),
 )
 
@@ -274,6 +274,9 @@ def _market(name: str, source: str, **own: Any) -> WorldSpec:
 CRYPTO = _market(
     "crypto", "rookery/Crypto-v0", examples=("rookery train crypto --data-dir data/5m --timeframe 5m --n-envs 12",)
 )
+PERPETUALS = _market(
+    "perpetuals", "rookery/Perpetuals-v0", examples=("rookery train perpetuals --data-dir data/1h --timeframe 1h",)
+)
 FOREX = _market(
     "forex",
     "rookery/Forex-v0",
@@ -283,4 +286,4 @@ FOREX = _market(
     examples=("rookery train forex --data-dir data/forex --symbols EURUSD,GBPUSD",),
 )
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, ATARI, CRYPTO, FOREX, CATCH, *MUJOCO)
+BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, ATARI, CRYPTO, PERPETUALS, FOREX, CATCH, *MUJOCO)

@@ -22,12 +22,22 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "forex continuous": {"leverage": 3.0, "cooldown": 0, "columns": "close", "action_type": "continuous"},
     "crypto": {"columns": "close", "time_limit": 200},
     "crypto weights": {"columns": "close", "action_type": "weights", "time_limit": 200},
-}
+    "crypto brackets": {"columns": "close", "action_type": "brackets", "widest_order": 0.005, "time_limit": 200},
+    "perpetuals": {"columns": "close", "leverage": 20.0, "time_limit": 200},
+    "perpetuals brackets": {
+        "columns": "close", "leverage": 20.0, "action_type": "brackets", "widest_order": 0.005, "volume_share": 0.1,
+    },
+}  # fmt: skip
 
 
 def bars_for(world: str) -> Dataset:
-    kind = world.split()[0]
+    kind = "forex" if world.startswith("forex") else "crypto"
     return synthesise(4, 3000, "1h" if kind == "forex" else "5m", seed=3, kind=kind)
+
+
+def costs_for(world: str) -> dict[str, float]:
+    own = {"margin_call": 0.005, "maker_fee": 0.0001, "liquidation_fee": 0.01} if world.startswith("perpetuals") else {}
+    return {**COSTS, **own}
 
 
 class Prices:
@@ -48,13 +58,15 @@ class Prices:
 
 
 class Ledger:
-    """What every account should be worth: its initial balance, and gains of what it holds, less costs."""
+    """What every account should be worth: its initial balance, and gains of what it holds, less costs; and the most
+    that what it traded can have cost."""
 
-    def __init__(self, prices: Prices, num_envs: int) -> None:
-        self.prices = prices
+    def __init__(self, prices: Prices, num_envs: int, costs: dict[str, float]) -> None:
+        self.prices, self.costs = prices, costs
         self.expected = np.full(num_envs, INITIAL)
         self.units = np.zeros((num_envs, prices.close.shape[1]))
-        self.worst = 0.0
+        self.worst = 0.0  # difference to a ledger, as a part of the initial balance
+        self.excess = -np.inf  # of a step's costs over the most that they can be
         self.steps = 0
 
     def check(self, infos: dict[str, Any]) -> None:
@@ -65,8 +77,13 @@ class Ledger:
             return
         rows, equity, units = infos["row"][told], infos["equity"][told], self._units_of(infos)[told]
         prices, held = self.prices, self.units[told]
-        gains = held * (prices.open[rows] - prices.close[rows - 1]) * prices.rate_open[rows]
-        gains += units * (prices.close[rows] - prices.open[rows]) * prices.rate_close[rows]
+        if "spent" in infos:  # fills at other prices than the open
+            gains = units * prices.close[rows] - held * prices.close[rows - 1] - infos["spent"][told]
+            gains[:, 0] += infos["shortfall"][told]
+        else:
+            gains = held * (prices.open[rows] - prices.close[rows - 1]) * prices.rate_open[rows]
+            gains += units * (prices.close[rows] - prices.open[rows]) * prices.rate_close[rows]
+        self._bound_costs(infos, told)
         self.expected[told] += gains.sum(axis=1) - sum(infos[kind][told] for kind in KINDS_OF_COSTS)
         self.units[told] = units
         value = (units * prices.close[rows] * prices.rate_close[rows]).sum(axis=1)
@@ -74,24 +91,32 @@ class Ledger:
             self.worst = max(self.worst, float(np.abs(equity - figure).max(initial=0.0)) / INITIAL)
         self.steps += int(told.sum())
 
+    def _bound_costs(self, infos: dict[str, Any], told: np.ndarray) -> None:
+        """By `expected`, which is what the accounts were worth before this step."""
+        traded = infos["turnover"][told] * np.maximum(self.expected[told], 1e-9)
+        rates = [self.costs.get(name, 0.0) for name in ("fee", "half_spread", "slippage", "liquidation_fee")]
+        most = traded * (sum(rates) + self.costs["impact"] * traded / 1e6) * (1 + 1e-9)
+        paid = sum(infos[kind][told] for kind in KINDS_OF_COSTS[:3])
+        self.excess = max(self.excess, float((paid - most).max(initial=-np.inf)))
+
     @staticmethod
     def _units_of(infos: dict[str, Any]) -> np.ndarray:
         return infos["positions"] if "positions" in infos else infos["position"][:, None]
 
 
-def worst_imbalance(world: str, steps: int, num_envs: int = 256, broken: Any = None) -> tuple[float, int]:
-    """The largest difference between an account and its ledger, as a part of the initial balance, over so many steps of
-    all envs together; and how many steps were checked. `broken` may change what the world said."""
-    data, portfolio = bars_for(world), world.startswith("crypto")
-    options = {"data": data, "costs": COSTS, "initial_balance": INITIAL, "lookback": 2, **OPTIONS[world]}
-    name = "rookery/Crypto-v0" if portfolio else "rookery/Forex-v0"
+def balanced(world: str, steps: int, num_envs: int = 256, broken: Any = None) -> Ledger:
+    """The ledger after so many steps of all envs together. `broken` may change what the world said."""
+    data, portfolio, costs = bars_for(world), not world.startswith("forex"), costs_for(world)
+    options = {"data": data, "costs": costs, "initial_balance": INITIAL, "lookback": 2, **OPTIONS[world]}
+    name = f"rookery/{world.split()[0].capitalize()}-v0"
     envs = rookery.make_vec(name, num_envs, env_kwargs=options)
     envs.reset(seed=1)
-    space, rng, ledger = envs.single_action_space, np.random.default_rng(1), Ledger(Prices(data, portfolio), num_envs)
+    space, rng = envs.single_action_space, np.random.default_rng(1)
+    ledger = Ledger(Prices(data, portfolio), num_envs, costs)
     while ledger.steps < steps:
         shape = (num_envs, *space.shape)
         actions = rng.integers(0, 3, shape) if space.shape == () else rng.uniform(-1, 1, shape).astype(np.float32)
         infos = envs.step(actions)[4]
         ledger.check(broken(infos) if broken and infos else infos)
     envs.close()
-    return ledger.worst, ledger.steps
+    return ledger

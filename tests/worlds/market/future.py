@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from data.future_guard import scramble_after
-from rookery.data.dataset import Dataset
+from rookery.data.dataset import COST_COLUMNS, Dataset
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.market.crypto import crypto
 from rookery.worlds.market.forex import forex
+from rookery.worlds.market.perpetuals import perpetuals
 from worlds.market.market_bars import random_bars
 
 Make = Callable[[Dataset], Any]  # from bars to a world
@@ -23,6 +24,7 @@ COSTS = {"preset": "ecn-forex", "borrow": 0.04, "margin_call": 0.3}
 FROM_DATA = {"preset": "none", "fee": 0.001, "impact": 0.01, "half_spread": "data", "funding": "data"}
 COMMON: dict[str, Any] = {"lookback": 3, "time_limit": 30, "columns": "close,volume,noise,rsi_5,ema_5,macd_3_5_2"}
 LIMITS: dict[str, Any] = {"costs": COSTS, "daily_drawdown": 0.01, "turnover_cap": 3.0, "cooldown": 2, "leverage": 3.0}
+BRACKETS = {"action_type": "brackets", "inside_bar": "low-first", "volume_share": 1e4}
 CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = {
     "forex": (forex, PAIRS, LIMITS),
     "forex continuous, power": (forex, PAIRS, {**LIMITS, "action_type": "continuous", "scaling": "power"}),
@@ -32,6 +34,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = {
     "crypto orders, costs from the data": (crypto, COINS, {"costs": FROM_DATA, "cash_reward": 0.1}),
     "crypto weights, power": (crypto, COINS, {"action_type": "weights", "scaling": "power", "costs": FROM_DATA}),
     "crypto, bars that are joined": (crypto, COINS, {"timeframe": "2h"}),
+    "crypto brackets": (crypto, COINS, {"action_type": "brackets", "volume_share": 1e4}),
+    "perpetuals": (perpetuals, COINS, {"leverage": 20.0, "hold_limit": 5}),
+    "perpetuals, costs from the data": (perpetuals, COINS, {"costs": {**FROM_DATA, "margin_call": 0.01}}),
+    "perpetuals brackets": (perpetuals, COINS, {"action_type": "brackets", "leverage": 9.0, "timeframe": "2h"}),
+    "perpetuals brackets, power": (perpetuals, COINS, {**BRACKETS, "scaling": "power"}),
 }
 
 
@@ -47,11 +54,14 @@ def bars(symbols: tuple[str, ...], count: int = 110) -> Dataset:
 
 
 def scramble_after_time(dataset: Dataset, time: int, seed: int) -> Dataset:
-    """Other bars of every symbol after a time; symbols may begin and end at different times."""
+    """Other bars of every symbol after a time; symbols may begin and end at different times. Costs stay as small as
+    costs are: others are refused."""
     parts = []
     for number, bars in enumerate(dataset.bars):
         row = int(np.searchsorted(bars.times, time, side="right")) - 1
-        parts.append(scramble_after(replace(dataset, bars=(bars,)), row, seed + number).bars[0])
+        other = scramble_after(replace(dataset, bars=(bars,)), row, seed + number).bars[0]
+        size = np.where(np.arange(len(bars)) > row, 0.001, 1.0)
+        parts.append(other.with_columns({name: other[name] * size for name in COST_COLUMNS if name in other.columns}))
     return replace(dataset, bars=tuple(parts))
 
 

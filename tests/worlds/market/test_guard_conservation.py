@@ -1,4 +1,4 @@
-"""Initial balance + gains - costs = equity = cash + holdings, after every step of a million; both worlds, compiled."""
+"""Initial balance + gains - costs = equity = cash + holdings, after every step of a million; all worlds, compiled."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from worlds.market.conservation import OPTIONS, worst_imbalance
+from worlds.market.conservation import OPTIONS, balanced
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the worlds are compiled
 
 
 @pytest.mark.parametrize("world", OPTIONS)
 def test_money_neither_appears_nor_vanishes(world: str) -> None:
-    worst, steps = worst_imbalance(world, 1_000_000)
-    assert steps >= 1_000_000
-    assert worst < 1e-9
+    ledger = balanced(world, 1_000_000)
+    assert ledger.steps >= 1_000_000
+    assert ledger.worst < 1e-9
+    assert ledger.excess < 1e-6  # of a currency unit
 
 
 def without_fees(infos: dict[str, Any]) -> dict[str, Any]:
@@ -28,4 +29,9 @@ def with_more_cash(infos: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("broken", [without_fees, with_more_cash])
 def test_the_guard_notices_a_missing_cent(broken: Any) -> None:
-    assert worst_imbalance("forex", 10_000, broken=broken)[0] > 1e-9
+    assert balanced("forex", 10_000, broken=broken).worst > 1e-9
+
+
+def test_the_guard_notices_costs_beyond_the_rates() -> None:
+    dearer = lambda infos: {**infos, "fees": 3 * infos["fees"]}  # noqa: E731
+    assert balanced("forex", 10_000, broken=dearer).excess > 1

@@ -87,7 +87,7 @@ def test_the_guard_notices_a_world_that_knows_the_next_bar(make: Any, seen: str)
 
 
 def test_the_guard_notices_scaling_by_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rookery.worlds.market.crypto.scaled", normalised_over_all_rows)
+    monkeypatch.setattr("rookery.worlds.market.portfolio.scaled", normalised_over_all_rows)
     guard = FutureGuard(lambda data: crypto(data=data, **COMMON), bars(COINS))
     assert guard.leaks(1, 20) == ["observation"]
 

@@ -24,9 +24,14 @@ class Costs:
         impact: How far a trade moves the price against itself, as a part of it, per 1,000,000 traded.
         swap_long: Interest per year on a long position that is held over night, as a part of its value.
         swap_short: The same for a short position.
-        funding: What a long position pays per bar, and a short one receives; "data": the column `funding`.
+        funding: What a long position pays per bar (of perpetuals: each time), and a short one receives; "data": the
+            column `funding`.
         borrow: Interest per year on what is borrowed to be short.
-        margin_call: A position is closed when the account is worth less than this part of it.
+        margin_call: A position is closed when the account is worth less than this part of it; of perpetuals, when its
+            own margin is not more than that: the maintenance margin.
+        maker_fee: Of perpetuals, and of orders inside the bar: the fee of an order that has waited at its price. If
+            omitted, `fee`.
+        liquidation_fee: Of perpetuals: what the exchange takes of a position that it closes by force.
     """
 
     name: str
@@ -39,6 +44,8 @@ class Costs:
     funding: float | str
     borrow: float
     margin_call: float
+    maker_fee: float | Sequence[float] | None = None
+    liquidation_fee: float | None = None
 
     def number(self, kind: str) -> float:
         """A rate that is added to what the bars say: 0 for one that only they say."""
@@ -57,21 +64,26 @@ class Costs:
         >>> PRESETS["alpaca-crypto"].describe()[:3]
         ['fee 0.25 % of each trade', 'half spread 0.05 %', 'slippage 0 %']
         """
-        fee = self.fee if isinstance(self.fee, (int, float)) else None
-        shown = _percent(fee) if fee is not None else "/".join(map(_percent, self.fee))  # type: ignore[arg-type]
+        further = []
+        if self.maker_fee is not None:
+            further.append(f"fee {_each(self.maker_fee)} of orders that have waited")
+        if self.liquidation_fee:
+            further.append(f"liquidation {_percent(self.liquidation_fee)} of the position")
         return [
-            f"fee {shown} of each trade",
+            f"fee {_each(self.fee)} of each trade",
             f"half spread {_percent(self.half_spread)}",
             f"slippage {_percent(self.slippage)}",
             f"impact {_percent(self.impact)} per 1,000,000 traded",
             f"swap {_percent(self.swap_long)} (long) and {_percent(self.swap_short)} (short) a year",
-            f"funding {_percent(self.funding)} a bar",
+            f"funding {_percent(self.funding)} {'each time' if self.liquidation_fee else 'a bar'}",
             f"borrowing {_percent(self.borrow)} a year",
             f"margin call at {_percent(self.margin_call)} of the position",
+            *further,
         ]
 
 
 KINDS = tuple(field.name for field in fields(Costs) if field.name != "name")
+OPTIONAL = ("maker_fee", "liquidation_fee")
 PRESETS = {
     costs.name: costs
     for costs in (
@@ -81,7 +93,9 @@ PRESETS = {
         Costs("ecn-forex", 0.00003, 0.00003, 0.00001, 0.00001, 0.025, 0.025, 0.0, 0.0, 1 / 60),
         # What many hand-written trainers assume.
         Costs("flat-fee-forex", 0.001, 0.0, 0.0, 0.00001, 0.0, 0.0, 0.0, 0.0, 1 / 60),
-        Costs("none", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        # Of a small account at a large exchange; funding is per 8 hours, at the rate that its formula begins with.
+        Costs("usdt-perpetuals", 0.0005, 0.0001, 0.0, 0.0, 0.0, 0.0, 0.0001, 0.0, 0.005, 0.0002, 0.0125),
+        Costs("none", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, liquidation_fee=0.0),
     )
 }
 
@@ -107,7 +121,7 @@ def find_costs(costs: str | Mapping[str, Any] | Costs) -> Costs:
     if "preset" in costs:
         base = _preset(costs["preset"])
         return replace(base, name=str(costs.get("name", f"{base.name}, changed")), **rates)
-    missing = [kind for kind in KINDS if kind not in rates]
+    missing = [kind for kind in KINDS if kind not in rates and kind not in OPTIONAL]
     if missing:
         raise OptionError(
             f"costs: {', '.join(missing)} not given; a cost is never silently zero: name every kind, or "
@@ -127,12 +141,17 @@ def _preset(name: Any) -> Costs:
 def _rate(kind: str, value: Any) -> Any:
     if kind in ("half_spread", "funding") and value == FROM_DATA:
         return value
-    if kind == "fee" and isinstance(value, (list, tuple)):
+    if kind in ("fee", "maker_fee") and isinstance(value, (list, tuple)):
         return tuple(_rate("fee of an asset", one) for one in value)
-    sign = kind in ("funding", "swap_long", "swap_short")  # what one pays, the other may receive
+    # What one pays, the other may receive; and some exchanges pay those whose orders wait.
+    sign = kind in ("funding", "swap_long", "swap_short", "maker_fee")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not (-1 if sign else 0) <= value < 1:
         raise OptionError(f"costs: {kind} should be a part of the value, such as 0.001 for 0.1 %, got {value!r}")
     return float(value)
+
+
+def _each(fee: float | Sequence[float]) -> str:
+    return _percent(fee) if isinstance(fee, (int, float)) else "/".join(map(_percent, fee))
 
 
 def _percent(rate: Any) -> str:

@@ -79,6 +79,11 @@ def pay(i: int, traded: float, params: Any, tables: Any, state: Any, info: Any) 
     return fee + spread + impact
 
 
+def rate_of_costs(i: int, params: Any, tables: Any, state: Any) -> float:
+    """The costs of a trade as a part of its value, without impact."""
+    return params.fee[i] + params.half_spread + tables.bars[state.row, i, SPREAD] + params.slippage
+
+
 def fill_sales(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
     for i in range(len(state.holdings)):
         if scratch.orders[i] < 0.0:
@@ -95,7 +100,7 @@ def fill_purchases(state: Any, params: Any, tables: Any, scratch: Any, info: Any
     for i in range(len(state.holdings)):
         if scratch.orders[i] > 0.0:
             traded = scratch.orders[i] * tables.bars[state.row, i, OPEN]
-            rate = params.fee[i] + params.half_spread + tables.bars[state.row, i, SPREAD] + params.slippage
+            rate = rate_of_costs(i, params, tables, state)
             need += traded * (1.0 + rate + params.impact * traded / MILLION)
     if need <= 0.0 or state.cash <= 0.0:  # funding may leave a small debt
         return
@@ -139,7 +144,7 @@ def shaping(state: Any, gain: float, params: Any, tables: Any) -> float:
     """The optional terms of the reward: absolute return, cash, concentration, too few positions."""
     excess, positions = 0.0, 0
     for i in range(len(state.holdings)):
-        share = state.holdings[i] * tables.bars[state.row, i, CLOSE] / max(state.equity, 1e-9)
+        share = abs(state.holdings[i]) * tables.bars[state.row, i, CLOSE] / max(state.equity, 1e-9)
         excess += max(share - params.concentration_limit, 0.0)
         if share > params.position_weight:
             positions += 1
@@ -153,6 +158,16 @@ def shaping(state: Any, gain: float, params: Any, tables: Any) -> float:
     )
 
 
+def reward_of_bar(state: Any, before: float, equal_weight: float, params: Any, tables: Any) -> Any:
+    """The reward for a bar that has been valued, and how the episode ends. `before` and `equal_weight` are what the
+    account and the equal-weight portfolio were worth at its beginning."""
+    gain = (state.equity - before) / params.initial_balance
+    market = (state.equal_weight - equal_weight) / params.initial_balance
+    reward = (gain - params.benchmark_weight * market) * params.reward_scale
+    reward += shaping(state, gain, params, tables) * params.reward_scale
+    return reward, state.equity < params.stop_below * params.initial_balance, state.row >= state.last
+
+
 def run_bar(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
     """One bar: orders that were decided on the last bar fill at its open, sales first; it is valued at its close."""
     before, equal_weight = state.equity, state.equal_weight
@@ -161,11 +176,7 @@ def run_bar(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> An
     fill_sales(state, params, tables, scratch, info)
     fill_purchases(state, params, tables, scratch, info)
     value_portfolio(state, params, tables, info)
-    gain = (state.equity - before) / params.initial_balance
-    market = (state.equal_weight - equal_weight) / params.initial_balance
-    reward = (gain - params.benchmark_weight * market) * params.reward_scale
-    reward += shaping(state, gain, params, tables) * params.reward_scale
-    return reward, state.equity < params.stop_below * params.initial_balance, state.row >= state.last
+    return reward_of_bar(state, before, equal_weight, params, tables)
 
 
 def observe(state: Any, out: Any, tables: Any) -> None:

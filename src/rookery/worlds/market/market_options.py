@@ -100,4 +100,5 @@ PPO: dict[str, Any] = {
     "ppo.hidden": {"choice": [[width, width] for width in WIDTHS]},
 }
 CRYPTO_SPACE: dict[str, Any] = {**PPO, "world_options.lookback": {"int": [1, 5]}}
+PERPETUALS_SPACE = CRYPTO_SPACE
 FOREX_SPACE: dict[str, Any] = {**PPO, "world_options.lookback": {"int": [1, 10]}}  # the world's own is 10
