@@ -173,8 +173,9 @@ KINDS = {
     "object array in npy": Broken(
         folder(price_array__npy=lambda path: np.save(path, np.array([{}], object))), "Python objects.*python -c", "data"
     ),
-    "gzip called csv": Broken(content(gzip.compress(HEADER.encode())), "compressed by gzip: run `gunzip`"),
-    "zip": Broken(content(b"PK\x03\x04" + b"0" * 50), "ZIP archive: unpack it"),
+    "gzip called csv": Broken(content(gzip.compress(HEADER.encode())), "no bar below it"),
+    "gzip cut": Broken(content(gzip.compress(HEADER.encode() * 99)[:-9]), "cannot be unpacked"),
+    "zip": Broken(content(b"PK\x03\x04" + b"0" * 50), "cannot be unpacked"),
     "HDF5": Broken(content(b"\x89HDF\r\n\x1a\n" + b"0" * 50), "HDF5 file", "BTC.h5"),
     "web page": Broken(content("<!DOCTYPE html><html>no access</html>"), "web page"),
     "JSON": Broken(content('{"close": [1, 2]}'), "is JSON", "BTC.json"),
@@ -202,7 +203,7 @@ KINDS = {
     ),
     "two close columns": Broken(csv(header="time,open,Close,low,close,volume"), "two columns are called"),
     "text in prices": Broken(cell(4, 2, "n/a"), "BTC line 6: high is 'n/a', which is not a finite number"),
-    "currency in prices": Broken(cell(4, 2, "$12"), r"BTC line 6: high is '\$12'"),
+    "currency in prices": Broken(cell(4, 2, "12 USD"), r"BTC line 6: high is '12 USD'"),
     "missing price": Broken(cell(4, 3, ""), "BTC line 6: low is missing"),
     "NaN": Broken(cell(4, 4, "nan"), "BTC line 6: close is 'nan'"),
     "infinity": Broken(cell(4, 4, "inf"), "BTC line 6: close is 'inf'"),

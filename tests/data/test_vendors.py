@@ -193,10 +193,9 @@ def test_a_format_overrides_what_is_recognised(tmp_path: Path) -> None:
     assert len(set(FORMATS)) == len(FORMATS)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_no_file_makes_trading_absurdly_expensive(name: str, tmp_path: Path) -> None:
-    """An agent that trades everything at each bar pays at most 1 % of what it trades; no money appears or is lost."""
-    data = opened(tmp_path, name, text_of(name))
+def assert_cheap(data: Dataset) -> bool:
+    """An agent that trades everything at each bar pays at most 1 % of what it trades; no money appears or is lost.
+    Returns whether there is a spread."""
     spread = "spread" in data.bars[0].columns
     costs = {"preset": "none", "fee": 0.001, "half_spread": "data" if spread else 0.0}
     world = crypto(data=data, columns="close", lookback=1, time_limit=0, window=0, costs=costs, max_order=1.0)
@@ -212,4 +211,9 @@ def test_no_file_makes_trading_absurdly_expensive(name: str, tmp_path: Path) -> 
         assert info["equity"] == pytest.approx(cash + held * closes[row], rel=1e-9)
         if truncated:  # at a weekend
             break
-    assert spread == (name == "metatrader5")
+    return spread
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_makes_trading_absurdly_expensive(name: str, tmp_path: Path) -> None:
+    assert assert_cheap(opened(tmp_path, name, text_of(name))) == (name == "metatrader5")

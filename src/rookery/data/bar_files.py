@@ -6,11 +6,15 @@ damaged files, and print the stack of its own code: both are caught.
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import shlex
 import tempfile
 import threading
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,10 +34,11 @@ STDERR = 2
 PICKLE_NAMES = (".pkl", ".pickle", ".pk", ".p", ".joblib", ".dill")
 OLD_PICKLES = (b"cnumpy", b"cpandas", b"ccopy_reg", b"c__builtin__", b"(dp", b"(lp", b"(dq", b"(lq")  # protocols 0, 1
 TEXT_NAMES = (".csv", ".txt", ".tsv")
+PACKED_NAMES = (".gz", ".zip")
+LARGEST_TEXT = 4 << 30  # bytes of a text that was compressed
 ARRAY_NAMES = (".npy", ".npz")
 NUMPY, ZIP, GZIP = b"\x93NUMPY", b"PK\x03\x04", b"\x1f\x8b"
 OTHERS = {
-    GZIP: "is compressed by gzip: run `gunzip` on it first",
     b"BZh": "is compressed by bzip2: run `bunzip2` on it first",
     b"\xfd7zXZ": "is compressed by xz: run `unxz` on it first",
     b"\x28\xb5\x2f\xfd": "is compressed: run `zstd -d` on it first",
@@ -210,9 +215,9 @@ def kind_of(path: Path) -> str:
     if head.startswith(NUMPY):
         return "npy"
     if head.startswith(ZIP):
-        if ending == ".npz":
-            return "npz"
-        raise DataError(f"{name}: the file is a ZIP archive: unpack it first")
+        return "npz" if ending == ".npz" else "text"
+    if head.startswith(GZIP):
+        return "text"
     for magic, what in OTHERS.items():
         if head.startswith(magic):
             raise DataError(f"{name}: the file {what}")
@@ -223,6 +228,40 @@ def kind_of(path: Path) -> str:
     if ending not in TEXT_NAMES:
         raise DataError(f"{name}: the file is neither .csv, .parquet, .npy nor .npz: save the bars as one of these")
     return "text"
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of a file; of one that is compressed by gzip, or of the only table in a ZIP archive, what is inside."""
+    content, name = path.read_bytes(), printable(path)
+    if not content.startswith((GZIP, ZIP)):
+        return content
+    try:
+        if content.startswith(GZIP):
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                content = file.read(LARGEST_TEXT + 1)
+        else:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                content = archive.read(_only_table(archive, name))
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise DataError(f"{name}: cannot be unpacked ({printable(error)}): get it again, or unpack it first") from None
+    if len(content) > LARGEST_TEXT:
+        raise DataError(f"{name}: more than {LARGEST_TEXT >> 30} GiB are inside: unpack and divide it first")
+    return content
+
+
+def _only_table(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    """The table in an archive, beside which there may be other files, such as a description."""
+    files = [each for each in archive.infolist() if not each.is_dir()]
+    if any(each.filename == "xl/workbook.xml" for each in files):
+        raise DataError(f"{name}: the file is an Excel file: save the table as CSV instead")
+    tables = [each for each in files if each.filename.lower().endswith((".csv", ".tsv"))] or [
+        each for each in files if each.filename.lower().endswith(TEXT_NAMES)
+    ]
+    if len(tables) != 1:
+        raise DataError(f"{name}: the archive holds {len(tables)} tables: unpack it, and name its folder")
+    if tables[0].file_size > LARGEST_TEXT:
+        raise DataError(f"{name}: more than {LARGEST_TEXT >> 30} GiB are inside: unpack and divide it first")
+    return tables[0]
 
 
 def _is_pickle(head: bytes) -> bool:

@@ -135,14 +135,18 @@ def _of_values(bars: Bars) -> Iterator[Problem]:
         yield from at_rows(bars, ~finite, f"{name} is not a finite number: remove the bar", value=values)
         bad |= ~finite
         if name != "volume":
-            yield from at_rows(bars, finite & (values <= 0), f"{name} should be > 0", value=values)
+            yield from at_rows(
+                bars, finite & (values <= 0), f"{name} should be > 0: remove or correct the bar", value=values
+            )
             bad |= values <= 0
-    yield from at_rows(bars, volume < 0, "volume should be >= 0", value=volume)
-    yield from at_rows(bars, ~bad & (high < low), "high is below low", value=high)
+    yield from at_rows(bars, volume < 0, "volume should be >= 0: remove or correct the bar", value=volume)
+    yield from at_rows(bars, ~bad & (high < low), "high is below low: are columns swapped?", value=high)
     bad |= high < low
     for name, values in (("open", opened), ("close", close)):
         outside = (values > high * (1 + ROUNDING)) | (values < low * (1 - ROUNDING))
-        yield from at_rows(bars, ~bad & outside, f"{name} is not between low and high", value=values)
+        yield from at_rows(
+            bars, ~bad & outside, f"{name} is not between low and high: are columns swapped?", value=values
+        )
     if not bad.any():
         yield from _of_jumps(bars, np.stack(prices))
 

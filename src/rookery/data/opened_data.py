@@ -16,6 +16,7 @@ import numpy as np
 from rookery.console import printable, say
 from rookery.data import storage
 from rookery.data.bar_files import (
+    PACKED_NAMES,
     PICKLE_NAMES,
     TEXT_NAMES,
     check_readable,
@@ -33,7 +34,7 @@ from rookery.data.importing.table_bars import bars_of_table, finished
 from rookery.data.importing.tables import is_frame, read_text, table_of
 from rookery.errors import DataError, MissingExtra, OptionError
 
-READ = (*TEXT_NAMES, ".parquet", ".pq", ".npz")
+READ = (*TEXT_NAMES, *PACKED_NAMES, ".parquet", ".pq", ".npz")
 TIMEFRAME_ENDING = re.compile(r"[ _.-](?:\d+(?:s|m|min|h|d|w)|[MHDW]\d+)$", re.IGNORECASE)
 REDUCED = {"high": np.maximum, "low": np.minimum, "volume": np.add, "funding": np.add}  # the others: first or last
 MONDAY = 4 * DAY  # 1970 began on a Thursday; weeks begin on Mondays
@@ -133,9 +134,11 @@ def _read_sources(paths: Sequence[Path], options: ImportOptions) -> Dataset:
 
 def symbol_of(path: Path) -> str:
     """
-    >>> symbol_of(Path("data/EURUSD_1h.csv")), symbol_of(Path("BTC-USD.parquet"))
-    ('EURUSD', 'BTC-USD')
+    >>> symbol_of(Path("data/EURUSD_1h.csv")), symbol_of(Path("BTC-USD.parquet")), symbol_of(Path("ETH.csv.gz"))
+    ('EURUSD', 'BTC-USD', 'ETH')
     """
+    if path.suffix.lower() in PACKED_NAMES:
+        path = path.with_suffix("") if Path(path.stem).suffix.lower() in TEXT_NAMES else path
     return TIMEFRAME_ENDING.sub("", path.stem) or path.stem
 
 

@@ -45,6 +45,9 @@ def _digits(table: SourceTable, columns: Sequence[str]) -> int:
     """How many digits the prices have behind the point; a point is one of the last."""
     polars = load_polars()
     texts = [table.frame[name].cast(polars.String).str.strip_chars() for name in columns]
+    texts = [
+        text.cast(polars.Float64).cast(polars.String) if text.str.contains("(?i)e").any() else text for text in texts
+    ]
     longest = [text.str.extract(r"[.,](\d+)$").str.len_chars().max() for text in texts]
     return min(max((int(length) for length in longest if length is not None), default=0), MOST_DIGITS)
 

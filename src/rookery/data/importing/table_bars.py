@@ -114,11 +114,19 @@ def _cast(series: Any, options: ImportOptions) -> np.ndarray:
     """Numbers; NaN for what is none."""
     polars = load_polars()
     if series.dtype == polars.String:
-        series = series.str.strip_chars()
+        series = _without_thousands(series.str.strip_chars(" \t$€£"), *(".," if options.decimal_comma else ",."))
         series = series.str.replace(",", ".", literal=True) if options.decimal_comma else series
     elif not series.dtype.is_numeric():
         return np.full(len(series), np.nan)
     return series.cast(polars.Float64, strict=False).fill_null(float("nan")).to_numpy()
+
+
+def _without_thousands(series: Any, separator: str, point: str) -> Any:
+    """Texts without separators of thousands, if one such as 42,283.58 shows that they are that."""
+    grouped = rf"^-?\d{{1,3}}(?:{re.escape(separator)}\d{{3}})+"
+    if not series.str.contains(rf"{grouped}{re.escape(point)}\d+$").any():
+        return series
+    return series.str.replace_all(separator, "", literal=True)
 
 
 def _numbers(table: SourceTable, column: str, options: ImportOptions) -> np.ndarray:
@@ -224,7 +232,11 @@ def _refuse_bad(data: Dataset, found: Sequence[Imported]) -> None:
     table = next((each.table for each in found if each.bars.symbol == first.symbol), found[0].table)
     more = f" (and {first.count - 1:,} more rows)" if first.count > 1 else ""
     more += f"; {len(errors) - 1} more errors" if len(errors) > 1 else ""
-    remedy = "; --drop-duplicates omits rows that are exactly equal" if first.what.startswith(TWICE) else ""
+    remedy = (
+        "; --drop-duplicates omits equal rows, and several symbols need a column symbol"
+        if first.what.startswith(TWICE)
+        else ""
+    )
     raise table.refusal(f"{first.what}{more}{remedy}", first.row, first.symbol)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rookery.console import printable
-from rookery.data.bar_files import UnreadableTable, guarded
+from rookery.data.bar_files import UnreadableTable, contents, guarded
 from rookery.data.importing.sources import ImportOptions, SourceTable, find_columns
 from rookery.data.importing.vendors import VendorLayout, recognise, with_rules
 from rookery.errors import DataError
@@ -26,20 +27,39 @@ NUMBERS, TIMES = "fiub", "M"
 
 def read_text(path: Path, symbol: str, options: ImportOptions) -> tuple[SourceTable, ImportOptions]:
     """The table of a text file, of which all values are texts, and the options with those that its layout implies."""
-    text, symbol = _one_header(_decoded(path), symbol)
+    text, symbol = _one_header(decoded(path), symbol)
     lines = text.split("\n", PREAMBLE + 1)
     header, delimiter, names, layout = _columns(path, lines, options)
-    frame = _parsed(path, text, header, delimiter, names)
-    numbers = np.arange(len(frame)) + header + 2
-    blank = frame.select(load_polars().all_horizontal(load_polars().all().is_null())).to_series().to_numpy()
-    frame, numbers = frame.filter(~blank), numbers[~blank]
-    if len(frame) == 0:
+    table = text_table(path, symbol, text, header, delimiter, names)
+    if len(table.frame) == 0:
         raise DataError(f"{printable(path)}: {printable(symbol)}: there is a header, but no bar below it")
     if layout is not None:
-        frame, options = with_rules(str(path), layout, frame, options)
-    table = SourceTable(str(path), symbol, frame, numbers, "line")
-    _refuse_second_header(table)
+        frame, options = with_rules(str(path), layout, table.frame, options)
+        table = replace(table, frame=frame)
+    refuse_second_header(table, find_columns(table.frame.columns)["close"])
     return table, options
+
+
+def text_table(path: Path, symbol: str, text: str, header: int, delimiter: str, names: list[str]) -> SourceTable:
+    """The rows below the line `header`, without blank ones."""
+    lines = text.split("\n") if "\n\n" in text else []
+    kept = [number for number, line in enumerate(lines) if number > header and line.strip()]
+    if lines:  # polars takes a blank first line for a column
+        text = "\n".join([*lines[: header + 1], *(lines[number] for number in kept)])
+    frame = _parsed(path, text, header, delimiter, names)
+    numbers = np.array(kept[: len(frame)]) + 1 if lines else np.arange(len(frame)) + header + 2
+    blank = frame.select(load_polars().all_horizontal(load_polars().all().is_null())).to_series().to_numpy()
+    return SourceTable(str(path), symbol, frame.filter(~blank), numbers[~blank], "line")
+
+
+def header_of(lines: list[str], is_header: Callable[[list[str]], bool]) -> tuple[int, str, list[str]] | None:
+    """The number of lines before the header, the delimiter, and the names of the columns."""
+    for number, line in enumerate(lines[:PREAMBLE]):
+        for delimiter in DELIMITERS:
+            fields = _fields(line, delimiter)
+            if len(fields) > 1 and is_header(fields):
+                return number, delimiter, fields
+    return None
 
 
 def _columns(path: Path, lines: list[str], options: ImportOptions) -> tuple[int, str, list[str], VendorLayout | None]:
@@ -63,11 +83,14 @@ def _most(line: str) -> str:
     return max(DELIMITERS, key=line.count)
 
 
-def _decoded(path: Path) -> str:
-    content = path.read_bytes()
+def decoded(path: Path) -> str:
+    """The text of a file, which may be compressed."""
+    content = contents(path)
     encoding = "utf-8-sig"
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
+    elif content[1:64:2] == b"\x00" * len(content[1:64:2]):  # without a mark
+        encoding = "utf-16-le"
     elif b"\x00" in content[:4096]:
         raise DataError(f"{printable(path)}: the file is not a text file: its first bytes are {content[:8]!r}")
     try:
@@ -93,11 +116,9 @@ def _one_header(text: str, symbol: str) -> tuple[str, str]:
 
 def _header(path: Path, lines: list[str]) -> tuple[int, str]:
     """The number of lines before the header, and the delimiter."""
-    for number, line in enumerate(lines[:PREAMBLE]):
-        for delimiter in DELIMITERS:
-            found = find_columns(_fields(line, delimiter))
-            if "close" in found and len(_fields(line, delimiter)) > 1:
-                return number, delimiter
+    found = header_of(lines, lambda fields: "close" in find_columns(fields))
+    if found is not None:
+        return found[:2]
     number, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     delimiter = _most(first)
     fields = _fields(first, delimiter)
@@ -175,10 +196,8 @@ def _refuse_ragged(path: Path, text: str, header: int, delimiter: str, count: in
     raise DataError(f"{name}: cannot be read as CSV: {printable(str(error).splitlines()[0])}") from None
 
 
-def _refuse_second_header(table: SourceTable) -> None:
+def refuse_second_header(table: SourceTable, column: str) -> None:
     """Files that were joined hold the header again."""
-    found = find_columns(table.frame.columns)
-    column = found["close"]
     again = (table.frame[column].str.strip_chars() == column.strip()).fill_null(False)
     table.refuse_where(again, "the header occurs again: remove this line, and sort the bars")
 

@@ -14,21 +14,23 @@ from rookery.extras import load_polars
 
 # Numbers since 1970 by their size: from 1973 to 5138 the units do not overlap.
 UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
+EXCEL_DAYS, EXCEL_1970 = (18_000.0, 100_000.0), 25_569  # its dates from 1949 to 2173, and that of 1970-01-01
 COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}  # 20240131 and 20240131235900
 SAYS_UTC = re.compile(r"(?:^|_)(?:utc|gmt)(?:_|$)")  # as in "Gmt time" and "timestamp_utc"
 OTHER_UNIT = "has another unit than the times before: use one unit"
 NEEDS_ZONE = (
-    "the times name no time zone: give it by `rookery data import --timezone`, such as UTC or America/New_York "
-    "(in Python: timezone='UTC')"
+    "the times name no time zone: give it by --timezone of `rookery data import` or `rookery backtest`, such as UTC or "
+    "America/New_York (in Python: timezone='UTC')"
 )
 NEVER = np.iinfo(np.int64).min
-CLOCK = r"(?:[T ,]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?)?"
+CLOCK = r"(?:[T ,]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:\s*([ap])\.?m\.?)?)?"
 ZONE = r"\s*((?:UTC|GMT|Z)?(?:[+-]\d{2}:?(?:\d{2})?)?)"
 YEAR_FIRST = rf"(?i)^\s*(\d{{4}})[-./](\d{{1,2}})[-./](\d{{1,2}}){CLOCK}{ZONE}\s*$"
 YEAR_LAST = rf"(?i)^\s*(\d{{1,2}})[-./](\d{{1,2}})[-./](\d{{4}}){CLOCK}{ZONE}\s*$"
-FORMAT_REMEDY = "write it as 2024-01-31 23:55:00, or give --date-format, such as --date-format '%d.%m.%Y %H:%M'"
+FORMAT_REMEDY = "write it as 2024-01-31 23:55:00, or import with --date-format, such as --date-format '%d.%m.%Y %H:%M'"
 ORDER_REMEDY = (
-    "could have the day or the month first: give --day-first or --month-first (in Python: day_first=True or False)"
+    "could have the day or the month first: import with --day-first or --month-first (in Python: day_first=True or "
+    "False), or write 2024-01-31"
 )
 
 
@@ -71,6 +73,9 @@ def _of_numbers(table: SourceTable, series: Any, options: ImportOptions) -> tupl
     compact = _compact_dates(values)
     if compact is not None:
         return _in_zone(table, compact, options)
+    if ((values >= EXCEL_DAYS[0]) & (values < EXCEL_DAYS[1])).all():
+        options.note("times are days since 1900, as Excel writes dates")
+        return _in_zone(table, np.rint((values - EXCEL_1970) * 86_400).astype(np.int64), options)
     for least, most, per_second in UNITS:
         fits = (values >= least) & (values < most)
         if fits[0]:
@@ -140,9 +145,20 @@ def _local_seconds(table: SourceTable, series: Any, options: ImportOptions) -> t
         year, (day, month) = 2, _order(table, series, groups, options)
     unread = f"is not a readable time: {FORMAT_REMEDY}"
     table.refuse_where(groups[:, 0].is_null(), lambda row: f"{printable(series[row])!r} {unread}")
-    numbers = [_integers(groups[:, column]) for column in (year, month, day, 3, 4, 5)]
+    years, months, days, hours, *rest = (_integers(groups[:, column]) for column in (year, month, day, 3, 4, 5))
+    hours = _of_the_day(table, series, hours, groups[:, 7].str.to_lowercase())
     more = (_integers(groups[:, 6].str.head(18)) > 0).astype(np.int64)  # 23:59:59.999 is rounded up
-    return _seconds(table, series, *numbers) + more, _offsets(table, groups[:, 7])
+    return _seconds(table, series, years, months, days, hours, *rest) + more, _offsets(table, groups[:, 8])
+
+
+def _of_the_day(table: SourceTable, series: Any, hours: np.ndarray, half: Any) -> np.ndarray:
+    """Hours from 0 to 23, of a clock that may show 12 hours twice."""
+    named = half.is_not_null().to_numpy()
+    if not named.any():
+        return hours
+    wrong = named & ((hours < 1) | (hours > 12))
+    table.refuse_where(wrong, lambda row: f"{printable(series[row])!r} has no such hour: {FORMAT_REMEDY}")
+    return np.where(named, hours % 12 + 12 * (half == "p").fill_null(False).to_numpy(), hours)
 
 
 def _by_format(table: SourceTable, series: Any, form: str) -> tuple[np.ndarray, np.ndarray | None]:
