@@ -14,6 +14,7 @@ from rookery.data.synth import synthesise
 from rookery.errors import OptionError, WorldError
 from rookery.worlds.market.crypto import crypto
 from rookery.worlds.market.forex import forex
+from rookery.worlds.market.perpetuals import perpetuals
 from tools.audited_worlds import CLEAN, LEAKS, Market
 
 DATA = {name: np.ones(120) for name in ("open", "high", "low", "close", "volume")}
@@ -45,6 +46,16 @@ def test_the_markets_of_rookery_are_clean() -> None:
     assert report.passed and not report.notes, str(report)
     pair = synthesise(bars=200, timeframe="1h", seed=1, kind="forex", symbols=("EURUSD",))
     report = rookery.audit(forex, pair, columns="close,ema_10", lookback=3)
+    assert report.passed and not report.notes, str(report)
+
+
+@pytest.mark.parametrize("action_type", ["weights", "brackets"])
+def test_perpetuals_are_clean(action_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a small leverage: an account that is lost ends the episode."""
+    monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)  # in plain Python
+    bars = synthesise(1, 100, "1h", seed=1)
+    options = {"action_type": action_type, "columns": "close", "lookback": 1, "window": 0, "leverage": 1.0}
+    report = rookery.audit(perpetuals, bars, steps=12, **options)
     assert report.passed and not report.notes, str(report)
 
 

@@ -100,15 +100,19 @@ def add_backtest(commands: Commands) -> None:
         help="rules to compare an agent with: momentum, mean_reversion",
     )  # fmt: skip
     rules.add_argument(
-        "--world", choices=("crypto", "forex"), help="crypto: held or not; forex: also short (by the calendar)"
+        "--world",
+        choices=("crypto", "perpetuals", "forex"),
+        help="crypto: held or not; perpetuals, forex: also short (by the calendar)",
     )
     rules.add_argument(
         "--attempts", type=int, default=1, metavar="N", help="how many rules you tested on these bars (1)"
     )
     rules.add_argument(
-        "--time-is", choices=("start", "end"), default="start",
-        help="whether the time of a signal is the start of its bar, or its end (start)",
+        "--time-is", choices=("start", "end"),
+        help="whether the time of a signal is the start of its bar, or the end, at which it was known (end if some are "
+        "between the starts of bars)",
     )  # fmt: skip
+    rules.add_argument("--timezone", metavar="ZONE", help="time zone of times in CSV files that name none, such as UTC")
     folds = parser.add_argument_group("walk-forward")
     folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test this many times")
     folds.add_argument("--steps", type=config_value, metavar="N", help="steps of each training (as in rookery train)")
@@ -160,6 +164,7 @@ def _test_rule(options: argparse.Namespace) -> tuple[Any, Path]:
         report = backtest(
             options.name, split=options.split, data=options.data, costs=options.costs, world=options.world,
             world_options=env_options(options), seed=options.seed, attempts=options.attempts, time_is=options.time_is,
+            timezone=options.timezone,
         )  # fmt: skip
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(options.name).name)
     return report, Path(options.out) if options.out else Path(options.runs_dir) / f"{stem}-report"

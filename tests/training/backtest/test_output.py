@@ -61,7 +61,7 @@ def test_html_stands_alone(case):
     from rookery.training.backtest.report_pages import page
 
     report = report_of(case)
-    text = page(report.summary, report.account)
+    text = page(report.summary, report.account, report.trades)
     checked = Checked()
     checked.feed(text)
     assert not checked.open and not checked.outside
@@ -75,7 +75,7 @@ def test_html_escapes_names():
     from rookery.training.backtest.report_pages import page
 
     report = make_report([window([1, 2], [5], symbols=("<b>A",))], market(source="<script>"), {**ABOUT, "run": "<i>"})
-    text = page(report.summary, report.account)
+    text = page(report.summary, report.account, report.trades)
     assert "<b>A" not in text and "<script>" not in text and "<i>" not in text
 
 
@@ -88,6 +88,7 @@ def test_files(tmp_path):
         "report.html",
         "report.json",
         "report.png",
+        "trades.csv",
     }
     assert json.loads((tmp_path / "report" / "report.json").read_text()) == report.summary
     assert (tmp_path / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
@@ -103,7 +104,7 @@ def test_every_report_is_drawn(case, tmp_path):
 def test_without_matplotlib_the_other_files_are_written(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     report_of("one bar").write(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"account.npy", "report.html", "report.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"account.npy", "report.html", "report.json", "trades.csv"}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -112,7 +113,7 @@ def test_tables(case, capsys):
     out = capsys.readouterr().out
     assert out.startswith("Beats hold after costs: ")
     assert "The data are synthetic" in out and "own: fee 0.1 % of each trade" in out
-    assert "annualised  with 8,766 bars of 1h a year" in out
+    assert "annualised    with 8,766 bars of 1h a year" in out
     assert "nan" not in out and "None" not in out
     for symbol in {symbol for record in CASES[case] for symbol in record.symbols}:
         assert re.search(rf"^{symbol} ", out, re.MULTILINE)

@@ -13,7 +13,7 @@ from rookery.cli.main import main
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
-from rookery.errors import DataError, OptionError, UsageError
+from rookery.errors import OptionError, UsageError
 from rookery.training.backtest.rules import mean_reversion, momentum
 from rookery.training.resolve.world_choice import find
 from training.backtest.recorded import agent_for
@@ -92,22 +92,6 @@ def test_signals_may_be_few_and_of_several_symbols(tmp_path: Path) -> None:
     assert 0.7 < exposure[times > middle][0] < 0.8 and 0.2 < exposure[-1] < 0.3
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("time,price\n1700000000,1\n", "give columns time and signal"),
-        ("time,signal\n1700000000,2\n", "line 2: the signal 2 is not from -1 to 1"),
-        ("time,signal\n1700000000,perhaps\n", "line 2: 'perhaps' is not a signal"),
-        ("time,symbol,signal\n1700000000,DOGE,1\n", "no bars of DOGE"),
-        ("time,signal\n2024-01-01 00:00,1\n", "name no time zone"),
-    ],
-)
-def test_files_that_say_nothing_are_refused(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "signals.csv").write_text(text)
-    with pytest.raises(DataError, match=message):
-        rookery.backtest(tmp_path / "signals.csv", data=PAIR)
-
-
 def test_a_rule_that_knows_the_future_is_refused() -> None:
     def next_return(bars: Bars) -> np.ndarray:
         return np.append(np.sign(np.diff(bars["close"])), 0.0)
@@ -155,7 +139,7 @@ def test_built_in_rules() -> None:
     assert report["agent"]["trades"] > 10 and any("crypto is spot" in note for note in report["notes"])
 
 
-@pytest.mark.parametrize(("world", "data"), [("crypto", COINS), ("forex", PAIR)])
+@pytest.mark.parametrize(("world", "data"), [("crypto", COINS), ("perpetuals", COINS), ("forex", PAIR)])
 def test_an_agent_is_compared_with_rules_on_its_own_bars(world: str, data: Dataset) -> None:
     """At the same costs: the rule in the agent's report is the rule in its own."""
     options = {"data": data, "columns": "close", "lookback": 4, "split": "test"}

@@ -20,13 +20,15 @@ from rookery.training.backtest.joined_account import JoinedAccount, join, join_f
 from rookery.training.backtest.recording import MarketView, record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.backtest.report_lines import print_report
-from rookery.training.backtest.report_pages import draw_report, page
+from rookery.training.backtest.report_pages import page
+from rookery.training.backtest.report_picture import draw_report
 from rookery.training.backtest.report_summary import summarise
 from rookery.training.backtest.rules import (
     AS_ORDERED,
     Rule,
     given_rule,
     is_rule,
+    kind_of,
     luck,
     luck_note,
     play_rule,
@@ -35,6 +37,7 @@ from rookery.training.backtest.rules import (
     rule_of,
     world_of_rule,
 )
+from rookery.training.backtest.trades import Trade, trades_csv
 from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.worlds import registry
@@ -59,7 +62,8 @@ def backtest(
     trust: bool = False,
     rules: Sequence[str] = (),
     attempts: int = 1,
-    time_is: Literal["start", "end"] = "start",
+    time_is: Literal["start", "end"] | None = None,
+    timezone: str | None = None,
 ) -> BacktestReport:
     """Play an agent or a rule once through the bars of a market world, and report what its account did against holding.
 
@@ -76,17 +80,19 @@ def backtest(
         checkpoint: Which of the run's checkpoints: "best" in its evaluations, or "latest".
         deterministic: Take deterministic actions instead of sampled ones.
         seed: Of sampled actions, and of the bootstrap.
-        out: A folder to write `report.json`, `report.html`, `report.png` and `account.npy` to.
+        out: A folder to write `report.json`, `report.html`, `report.png`, `trades.csv` and `account.npy` to.
         trust: Run the world's code without a question, even if this user has not trained with it here.
         rules: Rules to compare an agent with, at the same costs: "momentum", "mean_reversion".
         attempts: How many rules or settings were tested on these bars: the best of many is lucky.
-        time_is: Whether the time of a signal in a file is the "start" of its bar, or its "end".
+        time_is: Whether the time of a signal in a file is the "start" of its bar, or the "end", at which it was known.
+            If omitted: "end" if some are between the beginnings of bars.
+        timezone: Of times in CSV files of bars and signals that name none.
     """
     if checkpoint not in CHECKPOINTS:
         raise OptionError(f"checkpoint should be one of {', '.join(CHECKPOINTS)}, got {checkpoint!r}")
     if is_rule(agent):
         changes = {"costs": costs, **(world_options or {}), "split": split or "all"}
-        report = _test_rule(agent, data, world, changes, attempts, time_is, seed)
+        report = _test_rule(agent, data, world, changes, attempts, seed, {"time_is": time_is, "timezone": timezone})
         if out is not None:
             report.write(out)
         return report
@@ -119,14 +125,14 @@ def backtest(
 
 
 def _test_rule(
-    what: Any, data: Any, world: str | None, changes: Mapping[str, Any], attempts: int, time_is: str, seed: int
+    what: Any, data: Any, world: str | None, changes: Mapping[str, Any], attempts: int, seed: int, times: dict[str, Any]
 ) -> BacktestReport:
     """The report about a rule or a file of signals."""
     if data is None:
         raise UsageError("a rule needs bars: backtest(rule, data='bars.parquet') (--data)")
-    bars = open_data(data)
+    bars = open_data(data, timezone=times["timezone"])
     chosen = world_of_rule(world, bars)
-    rule, name = rule_of(what, bars, time_is)
+    rule, name = rule_of(what, bars, **times)
     given = {key: value for key, value in changes.items() if value is not None}
     played = find(chosen, options={**AS_ORDERED[chosen], "data": bars, **given})
     records, view, notes = play_rule(rule, name, played, bars, seed)
@@ -143,7 +149,7 @@ def _against_rules(
     windows = sorted({(int(record.times[0]), int(record.times[-1]) + 1) for record in records})
     kernel = kernel_of(world_with({}).factory, build=True)
     assert kernel is not None  # it was played
-    kind = AS_ORDERED["crypto" if MarketView(kernel.world).is_portfolio else "forex"]
+    kind = AS_ORDERED[kind_of(MarketView(kernel.world))]
     world, account, found = world_with({**kind, "layout": "rookery", "split": windows}), join(records), {}
     for name in names:
         played, view, _ = play_rule(given_rule(name), name, world, seed=seed)
@@ -174,11 +180,13 @@ class BacktestReport:
         summary: Everything that the files say, as plain data.
         account: The account of the agent, and those that it is compared with, bar by bar.
         records: What happened in each window, step by step.
+        trades: Each position from its first fill until it was closed.
     """
 
     summary: Mapping[str, Any]
     account: JoinedAccount
     records: tuple[WindowRecord, ...]
+    trades: tuple[Trade, ...]
 
     def __getitem__(self, key: str) -> Any:
         return self.summary[key]
@@ -188,18 +196,19 @@ class BacktestReport:
 
     def print(self) -> None:
         """Print it as tables."""
-        print_report(self.summary)
+        print_report(self.summary, self.trades)
 
     def write(self, folder: str | Path) -> Path:
-        """Write `report.json`, `report.html`, the account and those of the folds bar by bar (`account_file`) and, if
-        Matplotlib is installed, `report.png`. Returns the HTML file."""
+        """Write `report.json`, `report.html`, `trades.csv`, the account and those of the folds bar by bar
+        (`account_file`) and, if Matplotlib is installed, `report.png`. Returns the HTML file."""
         folder = own_folder(Path(folder))
         html = folder / f"{NAME}.html"
         joined_account.write_account(folder / joined_account.NAME, self.account)
         for fold, account in join_folds(self.records).items():
             joined_account.write_account(folder / joined_account.fold_name(fold), account)
         replace_file(folder / f"{NAME}.json", [json.dumps(self.summary, indent=2, allow_nan=False).encode() + b"\n"])
-        replace_file(html, [page(self.summary, self.account).encode()])
+        replace_file(folder / "trades.csv", [trades_csv(self.trades).encode()])
+        replace_file(html, [page(self.summary, self.account, self.trades).encode()])
         try:
             draw_report(self.summary, self.account, folder / f"{NAME}.png")
         except MissingExtra as error:
@@ -211,8 +220,8 @@ def make_report(
     records: Sequence[WindowRecord], market: MarketFacts, about: Mapping[str, Any], seed: int = 0
 ) -> BacktestReport:
     """The report about these windows. `about` says which agent and which split this is; `seed` is of the bootstrap."""
-    summary, account = summarise(records, market, about, seed)
-    return BacktestReport(summary, account, tuple(records))
+    summary, account, trades = summarise(records, market, about, seed)
+    return BacktestReport(summary, account, tuple(records), tuple(trades))
 
 
 OF_RUNS = ("split", "evaluation_split", "window")  # options that say on which bars a run trains and evaluates

@@ -134,11 +134,19 @@ def agent_figures(account: JoinedAccount) -> dict[str, Any]:
             "trades": int(account.trades.sum()),
             "trades_per_day": float(account.trades.sum()) / days,
             "exposure": float(account.exposure.mean()),
+            "exposure_long": _mean_weight(account, 1.0),
+            "exposure_short": _mean_weight(account, -1.0),
+            "most_exposed": float(account.exposure.max(initial=0.0)),
             "time_in_market": float((account.exposed > 0).mean()),
             "costs": {**costs, "total": sum(costs.values())},
             "costs_of_initial_equity": sum(costs.values()) / float(account.equity["agent"][0]),
         }
     )
+
+
+def _mean_weight(account: JoinedAccount, side: float) -> float:
+    """The mean value of all long or of all short positions, as a part of the equity."""
+    return float(sum(np.maximum(side * weights, 0.0).mean() for weights in account.weights.values()))
 
 
 def plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from rookery.worlds.market.crypto_rules import FUNDING, SPREAD
 from rookery.worlds.market.forex_rules import CLOSE, DAY, DAYS_A_YEAR, MILLION, OPEN, RATE_CLOSE, RATE_OPEN
 from rookery.worlds.market.forex_rules import FUNDING as PAIR_FUNDING
 from rookery.worlds.market.forex_rules import SPREAD as PAIR_SPREAD
+from rookery.worlds.market.perpetual_rules import FUNDING_TIMES
 
 # Info columns of a market world; of costs, our name -> its name.
 AMOUNTS = ("equity", "cash", "exposure", "turnover", "trades")
@@ -231,7 +232,8 @@ class MarketView:
         """What a long position pays at each bar after the first, as a part of its value."""
         bars, values = self.bars[rows], self.world.values
         if self.is_portfolio:
-            return values["funding"] + bars[1:, :, FUNDING]
+            due = bars[1:, :, FUNDING_TIMES] if bars.shape[2] > FUNDING_TIMES else 1.0
+            return values["funding"] * due + bars[1:, :, FUNDING]
         nights = np.diff(bars[:, DAY])
         return (values["funding"] + bars[1:, PAIR_FUNDING] + values["swap_long"] * nights / DAYS_A_YEAR)[:, None]
 

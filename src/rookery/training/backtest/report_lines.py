@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rookery.training.backtest.figures import percent
-from rookery.training.backtest.records import COSTS
+import numpy as np
 
+from rookery.training.backtest.figures import date_text, percent
+from rookery.training.backtest.over_time import significance_text
+from rookery.training.backtest.records import COSTS
+from rookery.training.backtest.svg_chart import heat_map
+from rookery.training.backtest.trades import Trade
+
+NAME_WIDTH = 13
 MOST_PERIODS = 14  # rows by period: the finest unit with so many
+MOST_TRADES = 8  # rows of trades: those with the largest profits and losses
 NAMES = {"agent": "agent", "hold": "hold", "equal_weight": "equal weight"}
 
 
@@ -25,9 +32,9 @@ def share(value: float | None) -> str:
 
 
 def length(figures: Mapping[str, Any]) -> str:
-    """The longest drawdown in bars and days."""
-    bars, days = figures["longest_drawdown_bars"], figures["longest_drawdown_days"]
-    return "-" if bars is None or days is None else f"{bars:,} bars, {days:.3g} days"
+    """The longest drawdown."""
+    days = figures["longest_drawdown_days"]
+    return "-" if days is None else f"{days:.3g} days"
 
 
 # The figures that every account has: the text, how it is shown, and its interval's key.
@@ -54,15 +61,46 @@ def trading_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     agent = report["agent"]
     costs = agent["costs"]
     return [
-        ("trades", f"{agent['trades']:,} ({agent['trades_per_day']:.3g} a day)"),
+        ("fills", f"{agent['trades']:,} ({agent['trades_per_day']:.3g} a day)"),
         ("turnover", f"{agent['turnover']:.4g} times the equity ({agent['turnover_per_day']:.3g} a day)"),
         (
             "exposure",
-            f"{share(agent['exposure'])} of the equity on average, {share(agent['time_in_market'])} of the time",
+            f"{share(agent['exposure'])} of the equity on average, {share(agent['most_exposed'])} at most; "
+            f"{share(agent['time_in_market'])} of the time",
         ),
+        ("  long, short", f"{share(agent['exposure_long'])}, {share(agent['exposure_short'])} on average"),
         ("costs", f"{amount(costs['total'])} ({share(agent['costs_of_initial_equity'])} of the initial equity)"),
         *((f"  {kind}", amount(costs[kind])) for kind in COSTS if costs[kind]),
     ]
+
+
+def trade_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the trades have in common."""
+    found = report["trades"]
+    if not found["count"]:
+        return [("trades", "none")]
+    still = f", {found['open']:,} open when the bars ended" if found["open"] else ""
+    kinds = f"{found['long']:,} long, {found['count'] - found['long']:,} short"
+    return [
+        ("trades", f"{found['count']:,} from entry to exit ({kinds}{still})"),
+        ("won", f"{share(found['won'])}; profit factor {ratio(found['profit_factor'])}"),
+        (
+            "of the equity",
+            f"{percent(found['mean_win'], 2)} when won, {percent(found['mean_loss'], 2)} when lost, on average",
+        ),
+        ("held", f"{found['days_held']:.3g} days on average, {found['longest_days']:.3g} at most"),
+    ]
+
+
+def over_time_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The moving Sharpe ratio, and what would be significant."""
+    moving = report["rolling_sharpe"]
+    rows = [("significance", significance_text(report["significance"]))]
+    if moving is not None:
+        text = f"{ratio(moving['least'])} to {ratio(moving['most'])} a year, half of the time below "
+        text += f"{ratio(moving['median'])}; above hold {share(moving['above_hold'])} of the time"
+        rows.append((f"Sharpe, {moving['days']} d", text))
+    return rows
 
 
 def figure_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -104,7 +142,7 @@ def period_unit(report: Mapping[str, Any], most: int = MOST_PERIODS) -> str:
     return next((unit for unit in reversed(units) if len(units[unit]) <= most), next(iter(units)))
 
 
-def print_report(report: Mapping[str, Any]) -> None:
+def print_report(report: Mapping[str, Any], trades: Sequence[Trade]) -> None:
     """Print it on standard output."""
     from rookery import printing
 
@@ -114,41 +152,104 @@ def print_report(report: Mapping[str, Any]) -> None:
         out.print(text, soft_wrap=True)
     out.print()
     for name, text in fact_rows(report):
-        out.print(f"{name:<11} {text}", soft_wrap=True)
+        out.print(f"{name:<{NAME_WIDTH}} {text}", soft_wrap=True)
     out.print()
     shown = printing.table("", "", "agent>", "95 % interval>", "hold>", "equal weight>")
     for row in figure_rows(report):
         shown.add_row(*row)
     printing.print_table(out, shown)
     out.print()
-    for name, text in trading_rows(report):
-        out.print(f"{name:<11} {text}", soft_wrap=True)
-    _print_rest(report, out)
+    for name, text in (*trading_rows(report), *trade_rows(report), *over_time_rows(report)):
+        out.print(f"{name:<{NAME_WIDTH}} {text}", soft_wrap=True)
+    for title, header, rows in tables(report, trades, MOST_PERIODS, MOST_TRADES):
+        names = [name if k < LEFT.get(title, 1) else f"{name}>" for k, name in enumerate(header)]
+        out.print()
+        shown = printing.table("", title, *names[1:])
+        for row in rows:
+            shown.add_row(*row)
+        printing.print_table(out, shown)
 
 
-def _print_rest(report: Mapping[str, Any], out: Any) -> None:
-    from rookery import printing
+LEFT = {"by fold": 3, "worst drawdowns": 4, "trades": 4}  # columns of words; others have one
+PERIOD_HEADER = ("agent", "hold", "equal weight", "drawdown", "fills", "costs")
 
-    unit = period_unit(report)
-    for title, header, rows in (
-        ("by fold", ("fold", "from", "to", "agent>", "hold>", "equal weight>", "trades>"), fold_texts(report)),
+
+def tables(
+    report: Mapping[str, Any], trades: Sequence[Trade], most_periods: int, most_trades: int
+) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Title, header and rows of each table that has rows."""
+    unit = period_unit(report, most_periods)
+    found = [
         (
-            f"by {unit}",
-            (unit, "agent>", "hold>", "equal weight>", "drawdown>", "trades>", "costs>"),
-            period_texts(report, unit),
+            "by fold",
+            ("fold", "from", "to", "agent", "hold", "equal weight", "Sharpe ratio", "fills"),
+            fold_texts(report),
         ),
+        ("by month, in %", *month_texts(report)),
+        (f"by {unit}", (unit, *PERIOD_HEADER), period_texts(report, unit)),
         (
             "by asset",
-            ("symbol", "profit>", "before costs>", "trades>", "in market>", "hit rate>", "hold>"),
+            ("symbol", "profit", "before costs", "fills", "in market", "hit rate", "hold"),
             asset_texts(report),
         ),
-    ):
-        if rows:
-            out.print()
-            shown = printing.table("", *(title if k == 0 else name for k, name in enumerate(header)))
-            for row in rows:
-                shown.add_row(*row)
-            printing.print_table(out, shown)
+        ("worst drawdowns", ("depth", "from", "bottom", "until", "days"), fall_texts(report)),
+        (
+            "trades",
+            ("symbol", "side", "entered", "left", "held", "return", "profit", "costs"),
+            trade_texts(trades, most_trades),
+        ),
+    ]
+    return [(title, header, rows) for title, header, rows in found if rows]
+
+
+def month_texts(report: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The months of the agent with a row per year; none of an account of less than two months."""
+    found = heat_map(report)
+    if found.unit != "month":
+        return (), []
+    rows = []
+    for name, cells in zip(found.rows, found.cells, strict=True):
+        year = float(np.prod(1 + cells[np.isfinite(cells)]) - 1)
+        texts = ["" if not np.isfinite(cell) else f"{100 * cell:+.1f}" for cell in (*cells, year)]
+        rows.append((name, *texts))
+    return ("", *found.columns, "year"), rows
+
+
+def fall_texts(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The rows of the worst drawdowns, as texts."""
+    return [
+        (share(fall["depth"]), fall["start"], fall["bottom"], fall["end"] or "not over", f"{fall['days']:.3g}")
+        for fall in report["worst_drawdowns"]
+    ]
+
+
+def trade_texts(trades: Sequence[Trade], most: int) -> list[tuple[str, ...]]:
+    """The rows of trades, as texts; of many, those with the largest profits and losses."""
+    chosen = set(sorted(range(len(trades)), key=lambda k: -abs(trades[k].profit))[:most])
+    return [
+        (
+            trade.symbol,
+            trade.side,
+            date_text(trade.entered),
+            date_text(trade.left) if trade.closed else "open",
+            held_text(trade),
+            percent(trade.part, 2),
+            amount(trade.profit),
+            amount(trade.costs),
+        )
+        for k, trade in enumerate(trades)
+        if k in chosen
+    ]
+
+
+def held_text(trade: Trade) -> str:
+    """How long a trade was held.
+
+    >>> held_text(Trade("A", "long", 0, 7200, 2, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, True))
+    '2 h'
+    """
+    hours = (trade.left - trade.entered) / 3600
+    return f"{60 * hours:.3g} min" if hours < 1 else f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.3g} days"
 
 
 def fold_texts(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -159,6 +260,7 @@ def fold_texts(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
             row["start"],
             row["end"],
             *(percent(row[name]["total_return"]) for name in NAMES),
+            ratio(row["agent"]["sharpe"]),
             f"{row['trades']:,}",
         )
         for row in report["by_fold"]

@@ -1,36 +1,35 @@
-"""A report as one HTML file that needs no other file, no script and no network; and as one PNG."""
+"""A report as one HTML file that needs no other file, no script and no network."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.backtest.report_lines import (
     NAMES,
     amount,
-    asset_texts,
     fact_rows,
     figure_rows,
-    fold_texts,
-    period_texts,
-    period_unit,
+    over_time_rows,
+    ratio,
+    tables,
+    trade_rows,
     trading_rows,
 )
-from rookery.training.backtest.svg_chart import ChartLine, averaged, chart, heat_map, legend, thinned
+from rookery.training.backtest.svg_chart import ChartLine, averaged, chart, heat_map, legend
+from rookery.training.backtest.trades import Trade
 
 MOST_PERIODS = 36  # rows of the table by period
+MOST_TRADES = 300
 MOST_WEIGHTS = 8  # symbols whose positions are drawn
 MOST_POSITIONS = 240  # points of each: more than that are averaged
 
 
-def page(report: Mapping[str, Any], account: JoinedAccount) -> str:
+def page(report: Mapping[str, Any], account: JoinedAccount, trades: Sequence[Trade]) -> str:
     """The file's text."""
     title = " · ".join(filter(None, (report.get("run"), report.get("world"), report["split"])))
     body = [
@@ -42,8 +41,8 @@ def page(report: Mapping[str, Any], account: JoinedAccount) -> str:
         "<h2>Figures</h2>",
         _table(("", "agent", "95 % interval", "hold", "equal weight"), figure_rows(report)),
         "<h2>Trading</h2>",
-        _facts(trading_rows(report)),
-        *_tables(report),
+        _facts([*trading_rows(report), *trade_rows(report), *over_time_rows(report)]),
+        *_tables(report, trades),
     ]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     lines = "\n".join(body)
@@ -54,15 +53,19 @@ def page(report: Mapping[str, Any], account: JoinedAccount) -> str:
 
 def _charts(report: Mapping[str, Any], account: JoinedAccount) -> Iterable[str]:
     times = account.times
+    folds = [(row["from"], f"fold {row['fold']}") for row in report["by_fold"]]
     equity = [ChartLine(NAMES[name], values, name) for name, values in account.equity.items()]
     order = ("equal_weight", "hold", "agent")  # the agent is drawn last, above the others
     yield f"<h2>Equity</h2>{legend(equity)}"
-    yield chart(times, sorted(equity, key=lambda curve: order.index(curve.style)), amount, 280)
+    yield chart(times, sorted(equity, key=lambda curve: order.index(curve.style)), amount, 280, marks=folds)
     falls = [
         ChartLine(f"drawdown of {NAMES[x]}", -fallen(account.equity[x]), x, x == "agent") for x in ("agent", "hold")
     ]
+    borders = [(time, "") for time, _ in folds]
+    worst = [(fall["from"], fall["to"], str(place)) for place, fall in enumerate(report["worst_drawdowns"], 1)]
     yield f"<h2>Drawdown</h2>{legend(falls)}"
-    yield chart(times, falls, lambda value: f"{100 * value:.4g} %", 150)
+    yield chart(times, falls, lambda value: f"{100 * value:.4g} %", 150, marks=borders, stretches=worst)
+    yield from _rolling(report["rolling_sharpe"], borders)
     ends, held = weight_curves(account)
     mean = f", mean of about {round(len(account) / len(ends))} bars" if len(ends) < len(account) else ""
     yield f"<h2>Positions</h2><p>As a part of the equity{mean}; below zero: short. The sum is of absolute values.</p>"
@@ -77,6 +80,13 @@ def _charts(report: Mapping[str, Any], account: JoinedAccount) -> Iterable[str]:
         yield f"<h2>Costs</h2><p>Sum of what was paid so far.</p>{legend(paid)}"
         yield chart(times[1:], paid, amount, 150)
     yield from _heat_map(report)
+
+
+def _rolling(found: Mapping[str, Any] | None, borders: Sequence[tuple[int, str]]) -> Iterable[str]:
+    if found is not None:
+        curves = [ChartLine(NAMES[name], np.array(found[name]), name) for name in ("hold", "agent")]
+        yield f"<h2>Sharpe ratio a year, of the last {found['days']} days</h2>{legend(curves[::-1])}"
+        yield chart(np.array(found["times"]), curves, ratio, 150, marks=borders)
 
 
 def fallen(equity: np.ndarray) -> np.ndarray:
@@ -103,10 +113,13 @@ def weight_curves(account: JoinedAccount) -> tuple[np.ndarray, list[ChartLine]]:
 def _heat_map(report: Mapping[str, Any]) -> Iterable[str]:
     found = heat_map(report)
     yield f"<h2>Return by {found.unit}, in %</h2>"
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("", *found.columns))
+    by_year = found.unit == "month"
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("", *found.columns, *["year"] * by_year))
     rows = []
     for name, cells in zip(found.rows, found.cells, strict=True):
-        rows.append(f"<tr><th>{escape(name)}</th>{''.join(_cell(value, found.scale) for value in cells)}</tr>")
+        year = [float(np.prod(1 + cells[np.isfinite(cells)]) - 1)] if by_year else []
+        shown = "".join(_cell(value, found.scale) for value in (*cells, *year))
+        rows.append(f"<tr><th>{escape(name)}</th>{shown}</tr>")
     yield f'<div class="wide"><table class="heat"><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
@@ -118,17 +131,21 @@ def _cell(value: float, scale: float) -> str:
     return f'<td style="background: rgba(var(--{colour}), {strength:.2f})">{100 * value:+.1f}</td>'
 
 
-def _tables(report: Mapping[str, Any]) -> Iterable[str]:
-    if report["by_fold"]:
-        yield "<h2>By fold</h2>"
-        yield _table(("fold", "from", "to", "agent", "hold", "equal weight", "trades"), fold_texts(report))
-    unit = period_unit(report, MOST_PERIODS)
-    yield f"<h2>By {unit}</h2>"
-    header = (unit, "agent", "hold", "equal weight", "drawdown", "trades", "costs")
-    yield _table(header, period_texts(report, unit))
-    yield "<h2>By asset</h2><p>Hold is of this symbol alone, after costs.</p>"
-    header = ("symbol", "profit", "before costs", "trades", "in market", "hit rate", "hold")
-    yield _table(header, asset_texts(report))
+def _tables(report: Mapping[str, Any], trades: Sequence[Trade]) -> Iterable[str]:
+    for title, header, rows in tables(report, trades, MOST_PERIODS, MOST_TRADES):
+        if title == "by month, in %":  # drawn above, in colour
+            continue
+        yield f"<h2>{escape(title[0].upper() + title[1:])}</h2>{NOTES.get(title, '')}"
+        if title == "trades" and len(rows) < len(trades):
+            yield f"<p>Those with the largest profits and losses, of {len(trades):,}. trades.csv has all of them.</p>"
+        yield _table(header, rows)
+
+
+NOTES = {
+    "by asset": "<p>Hold is of this symbol alone, after costs.</p>",
+    "trades": "<p>From the first fill of a position until it was closed or turned round, in UTC. An order fills at the "
+    "open after the time. The return is a part of the account before the trade, after costs.</p>",
+}
 
 
 def _facts(rows: Sequence[tuple[str, str]]) -> str:
@@ -157,13 +174,14 @@ h1 { font-size: 1.4rem; margin: 0 0 .6rem; } h2 { font-size: 1.05rem; margin: 2r
 p { margin: .2rem 0; } .verdict { font-weight: 600; font-size: 1.1rem; } .note { color: var(--hold); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; margin: .8rem 0; }
 dt { color: var(--pale); } dd { margin: 0; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; }
+.wide { overflow: auto; max-height: 32rem; } table { border-collapse: collapse; }
 th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap; } th { color: var(--pale); font-weight: 500; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; } tr + tr td { border-top: 1px solid var(--line); }
 .heat td { text-align: center; padding: .2rem .45rem; border: 1px solid var(--paper);
   font-size: .85rem; min-width: 2.4rem; }
 .heat th { font-size: .85rem; }
 svg { width: 100%; height: auto; display: block; } .grid { stroke: var(--line); stroke-width: 1; }
+.mark { stroke: var(--pale); stroke-dasharray: 3 3; } .fall { fill: var(--hold); fill-opacity: .13; }
 .tick { fill: var(--pale); font-size: 11px; }
 polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 polyline.agent { stroke: var(--agent); stroke-width: 2; } polyline.hold { stroke: var(--hold); }
@@ -181,99 +199,3 @@ i.w3 { background: var(--w3); } i.w4 { background: var(--w4); } i.w5 { backgroun
 i.w6 { background: var(--w6); } i.w7 { background: var(--w7); }
 @media print { body { margin: 0; } }
 """
-
-COLOURS = {"agent": "#1b6ca8", "hold": "#d1603d", "equal_weight": "#8b949e"}
-WEIGHTS = ("#1b6ca8", "#d1603d", "#4c956c", "#9067a7", "#b8862b", "#2a9d9d", "#b35c8f", "#6e7781")
-DPI = 130
-MOST_ROWS = 14  # of the heat map, from which on its cells have no numbers
-
-
-def draw_report(report: Mapping[str, Any], account: JoinedAccount, out: Path) -> Path:
-    """Draw it; the suffix of `out` is the image format."""
-    heat = 0.25 + 0.17 * min(len(heat_map(report).rows), MOST_ROWS)
-    height = 8.5 + 1.7 * heat
-    figure = figure_class()(figsize=(11, height), facecolor="white")
-    margins = {"left": 0.075, "right": 0.975, "top": 1 - 1.45 / height, "bottom": 0.04, "hspace": 0.42, "wspace": 0.16}
-    grid = figure.add_gridspec(4, 2, width_ratios=(1.6, 1), height_ratios=(2.2, 1, 1.3, heat), **margins)
-    equity = figure.add_subplot(grid[0, :])
-    times = account.times.astype("datetime64[s]")
-    for name in ("equal_weight", "hold", "agent"):
-        _line(equity, times, account.equity[name], COLOURS[name], NAMES[name], 2 if name == "agent" else 1.2)
-    drawdown = figure.add_subplot(grid[1, :], sharex=equity)
-    drawdown.fill_between(times, -100 * fallen(account.equity["agent"]), color=COLOURS["agent"], alpha=0.3, linewidth=0)
-    _line(drawdown, times, -100 * fallen(account.equity["hold"]), COLOURS["hold"], "hold", 1)
-    _draw_positions(figure.add_subplot(grid[2, 0]), account)
-    _draw_costs(figure.add_subplot(grid[2, 1]), times[1:], account)
-    titles = ("equity", "drawdown (%)", "positions (%)", "costs so far")
-    for axes, title in zip(figure.axes, titles, strict=True):
-        _finish(axes, title)
-    _draw_heat_map(figure.add_subplot(grid[3, :]), report)
-    _write_titles(figure, report)
-    save_figure(figure, out, DPI)
-    return out
-
-
-def _line(axes: Any, times: np.ndarray, values: np.ndarray, colour: str, label: str, width: float) -> None:
-    kept = thinned(len(times), values, 2000)
-    marker = "o" if len(times) == 1 else ""
-    axes.plot(times[kept], values[kept], color=colour, label=label, linewidth=width, marker=marker, markersize=4)
-
-
-def _draw_positions(axes: Any, account: JoinedAccount) -> None:
-    ends, curves = weight_curves(account)
-    for curve, colour in zip(curves, (*WEIGHTS, INK), strict=False):
-        shade = INK if curve.style == "sum" else colour
-        _line(axes, ends.astype("datetime64[s]"), 100 * curve.values, shade, curve.name, 1)
-
-
-def _draw_costs(axes: Any, times: np.ndarray, account: JoinedAccount) -> None:
-    for (kind, amounts), colour in zip(account.costs.items(), WEIGHTS, strict=False):
-        if amounts.any():
-            _line(axes, times, np.cumsum(amounts), colour, kind, 1.5)
-    if not axes.lines:
-        axes.text(0.5, 0.5, "nothing was paid", ha="center", va="center", color=PALE, transform=axes.transAxes)
-
-
-def _finish(axes: Any, title: str) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-    from matplotlib.ticker import StrMethodFormatter
-
-    axes.set_title(title, loc="left", fontsize=9.5, color=INK)
-    if axes.lines:
-        locator = AutoDateLocator(minticks=3, maxticks=8)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-        axes.margins(x=0.01)
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
-    if len(axes.lines) > 1:
-        above = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.96), "ncols": len(axes.lines)}
-        size = 7.5 if len(axes.lines) < 6 else 5.8
-        axes.legend(frameon=False, fontsize=size, labelcolor=INK, handlelength=0.9, columnspacing=0.9, **above)
-    style_frame(axes)
-
-
-def _draw_heat_map(axes: Any, report: Mapping[str, Any]) -> None:
-    found = heat_map(report)
-    axes.imshow(found.cells, cmap="RdYlGn", vmin=-found.scale, vmax=found.scale, aspect="auto", alpha=0.6)
-    axes.set_xticks(range(len(found.columns)), found.columns)
-    few = len(found.rows) <= MOST_ROWS
-    step = 1 if few else -(-len(found.rows) // MOST_ROWS)
-    axes.set_yticks(range(0, len(found.rows), step), list(found.rows)[::step])
-    if few:
-        for (row, column), value in np.ndenumerate(found.cells):
-            if np.isfinite(value):
-                axes.text(column, row, f"{100 * value:+.1f}", ha="center", va="center", fontsize=7, color=INK)
-    axes.set_title(f"return by {found.unit} (%)", loc="left", fontsize=9.5, color=INK)
-    axes.tick_params(colors=PALE, labelsize=7.5, length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-
-
-def _write_titles(figure: Any, report: Mapping[str, Any]) -> None:
-    title = " · ".join(filter(None, (report.get("run"), report.get("world"), report["split"])))
-    inch = 1 / figure.get_size_inches()[1]
-    figure.text(0.012, 1 - 0.2 * inch, title, ha="left", va="top", fontsize=13, fontweight="bold", color=INK)
-    costs = f"Costs: {report['costs']['name']} ({'; '.join(report['costs']['rates'])})"
-    texts = (" ".join([report["verdict"], *report["notes"]]), costs)
-    lines = [line for text in texts for line in textwrap.wrap(text, 165, max_lines=2)]
-    figure.text(0.012, 1 - 0.5 * inch, "\n".join(lines), ha="left", va="top", fontsize=8, color=INK, linespacing=1.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,21 +20,25 @@ from rookery.training.backtest.figures import (
     useful_units,
     verdict,
 )
-from rookery.training.backtest.joined_account import STRATEGIES, JoinedAccount, hold, join, join_folds, window_scales
+from rookery.training.backtest.joined_account import STRATEGIES, JoinedAccount, join, join_folds, window_scales
+from rookery.training.backtest.over_time import rolling_sharpe, significance, worst_drawdowns
 from rookery.training.backtest.records import COSTS, MarketFacts, WindowRecord
+from rookery.training.backtest.trades import Trade, asset_rows, trade_figures, trades_of
 
 FORMAT = 1
 
 
 def summarise(
     records: Sequence[WindowRecord], market: MarketFacts, about: Mapping[str, Any], seed: int = 0
-) -> tuple[dict[str, Any], JoinedAccount]:
-    """The report, and the account that it is about. `about` says which agent this is; `seed` is of the bootstrap."""
+) -> tuple[dict[str, Any], JoinedAccount, list[Trade]]:
+    """The report, the account that it is about, and its trades. `about` says which agent this is; `seed` is of the
+    bootstrap."""
     account = join(records)
     a_year = market.periods_per_year
     figures = {name: account_figures(account, name, a_year) for name in STRATEGIES}
     figures["agent"] |= agent_figures(account)
-    sure = certainty(account, a_year, seed)
+    sure, scales = certainty(account, a_year, seed), window_scales(records)
+    trades = trades_of(records, scales)
     report: dict[str, Any] = {
         "format": FORMAT,
         "verdict": "",
@@ -48,12 +51,16 @@ def summarise(
         **figures,
         "certainty": sure,
         "by_period": {unit: period_rows(account, unit) for unit in useful_units(account.times[1:])},
-        "by_asset": asset_rows(records, window_scales(records)),
+        "by_asset": asset_rows(records, scales),
+        "trades": trade_figures(trades),
+        "worst_drawdowns": worst_drawdowns(account),
+        "rolling_sharpe": rolling_sharpe(account, a_year),
+        "significance": significance(account, a_year, about.get("luck", {}).get("attempts", 1)),
         "by_fold": _folds(records, a_year),
     }
     report = plain(report)
     report["verdict"] = verdict(report)
-    return report, account
+    return report, account, trades
 
 
 def period_rows(account: JoinedAccount, unit: str) -> list[dict[str, Any]]:
@@ -109,107 +116,13 @@ def _folds(records: Sequence[WindowRecord], a_year: float) -> list[dict[str, Any
                 "fold": fold,
                 "start": date_text(account.times[0]),
                 "end": date_text(account.times[-1]),
+                "from": int(account.times[0]),
                 "bars": len(account),
                 **{name: {key: figures[name][key] for key in kept} for name in STRATEGIES},
                 **{key: traded[key] for key in ("trades", "turnover", "exposure", "costs")},
             }
         )
     return rows
-
-
-def asset_rows(records: Sequence[WindowRecord], scales: Sequence[float]) -> list[dict[str, Any]]:
-    """One row per symbol over all windows; amounts of each window times its scale. The costs of a portfolio are
-    divided by traded value, as its account pays them as one sum."""
-    symbols = list(dict.fromkeys(symbol for record in records for symbol in record.symbols))
-    return [_row(symbol, records, scales) for symbol in symbols]
-
-
-def _row(symbol: str, records: Sequence[WindowRecord], scales: Sequence[float]) -> dict[str, Any]:
-    parts = [
-        (_contribution(record, record.symbols.index(symbol)), scale)
-        for record, scale in zip(records, scales, strict=True)
-        if symbol in record.symbols
-    ]
-    profits = np.concatenate([part["profit"] for part, _ in parts])
-    weights = np.concatenate([part["weight"] for part, _ in parts])
-    held = profits[np.concatenate([part["held"] for part, _ in parts])]
-    moved = held[held != 0]
-    growth = np.prod([part["price_ratio"] for part, _ in parts])
-    return {
-        "symbol": symbol,
-        "profit_before_costs": float(sum(scale * part["profit"].sum() for part, scale in parts)),
-        "costs": float(sum(scale * part["costs"] for part, scale in parts)),
-        "profit": float(sum(scale * (part["profit"].sum() - part["costs"]) for part, scale in parts)),
-        "trades": int(sum(part["trades"] for part, _ in parts)),
-        "turnover": float(sum(part["turnover"] for part, _ in parts)),
-        "exposure": float(np.abs(weights).mean()) if len(weights) else 0.0,
-        "time_in_market": float((weights != 0).mean()) if len(weights) else 0.0,
-        "hit_rate": float((moved > 0).mean()) if len(moved) else None,
-        "hold_return": float(growth - 1),
-    }
-
-
-def _contribution(record: WindowRecord, place: int) -> Mapping[str, Any]:
-    alone = len(record.symbols) == 1
-    return _only_symbol(record) if alone else _one_of_several(record, place)
-
-
-def _only_symbol(record: WindowRecord) -> Mapping[str, Any]:
-    """Of an account with one symbol everything is known exactly."""
-    paid = np.sum([record.costs[kind] for kind in COSTS], axis=0)
-    weight = np.sign(record.positions[:, 0]) * record.exposure
-    held = (weight != 0) | (np.concatenate([[0.0], weight[:-1]]) != 0)
-    return {
-        "profit": np.diff(record.equity) + paid,
-        "costs": paid.sum(),
-        "trades": record.trades.sum(),
-        "turnover": record.turnover.sum(),
-        "weight": weight,
-        "held": held,
-        "price_ratio": _price_ratio(record, 0),
-    }
-
-
-def _one_of_several(record: WindowRecord, place: int) -> Mapping[str, Any]:
-    """Orders fill at the open: the old position earns up to it, the new one from it on."""
-    opens, closes = record.opens[:, place], record.closes[:, place]
-    after = record.positions[:, place]
-    before = np.concatenate([[0.0], after[:-1]])
-    traded = np.abs(after - before) * opens[1:]
-    share = traded / np.maximum(_traded(record), 1e-300)
-    paid = np.sum([record.costs[kind] for kind in COSTS], axis=0)
-    equity = np.where(record.equity > 0, record.equity, np.inf)
-    return {
-        "profit": before * (opens[1:] - closes[:-1]) + after * (closes[1:] - opens[1:]),
-        "costs": (share * paid).sum(),
-        "trades": (traded > 0).sum(),
-        "turnover": (traded / equity[:-1]).sum(),
-        "weight": after * closes[1:] / equity[1:],
-        "held": (after != 0) | (before != 0),
-        "price_ratio": _price_ratio(record, place),
-    }
-
-
-def _traded(record: WindowRecord) -> np.ndarray:
-    """The value of all trades of each step."""
-    before = np.concatenate([np.zeros((1, record.positions.shape[1])), record.positions[:-1]])
-    return (np.abs(record.positions - before) * record.opens[1:]).sum(1)
-
-
-def _price_ratio(record: WindowRecord, place: int) -> float:
-    """What holding this symbol alone makes of 1, after costs."""
-    if len(record) == 0:
-        return 1.0
-    alone = slice(place, place + 1)
-    only = replace(
-        record,
-        symbols=record.symbols[alone],
-        opens=record.opens[:, alone],
-        closes=record.closes[:, alone],
-        entry_cost=record.entry_cost[alone],
-        carry=record.carry[:, alone],
-    )
-    return float(hold(only)[-1] / record.equity[0])
 
 
 SAMPLES, FEWEST_SAMPLES = 1000, 200  # of intervals

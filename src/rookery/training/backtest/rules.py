@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.console import printable
+from rookery.data.bar_files import PACKED_NAMES, TEXT_NAMES
 from rookery.data.dataset import Bars, Dataset
 from rookery.engine.env_factory import kernel_of
 from rookery.errors import DataError, OptionError
@@ -33,10 +34,11 @@ Rule = Callable[[Bars], Any]
 # What the worlds would otherwise do to the orders of an agent: sell what is old, rest after a trade, stop for a day.
 AS_ORDERED: dict[str, dict[str, Any]] = {
     "crypto": {"action_type": "weights", "hold_limit": 0, "columns": "close", "lookback": 1},
+    "perpetuals": {"hold_limit": 0, "columns": "close", "lookback": 1},
     "forex": {"action_type": "continuous", "cooldown": 0, "daily_drawdown": 1.0, "columns": "close", "lookback": 1},
 }
 CUTS = (0.3, 0.6, 0.9)  # of the bars: where a rule is called again without the bars that follow
-SIGNAL_FILES = (".csv", ".parquet")
+SIGNAL_FILES = (*TEXT_NAMES, *PACKED_NAMES, ".parquet", ".xlsx", ".xls")  # the last two get an error of their own
 BUILT_IN = "rule:"
 
 
@@ -72,13 +74,17 @@ def is_rule(what: Any) -> bool:
         return callable(what) and not hasattr(what, "act")
     name = str(what)
     in_file = name.rpartition(":")[0].endswith(".py")
-    return name.startswith(BUILT_IN) or in_file or (Path(name).suffix in SIGNAL_FILES and Path(name).is_file())
+    return name.startswith(BUILT_IN) or in_file or _is_signals(name)
 
 
-def rule_of(what: Any, data: Dataset, time_is: str) -> tuple[Rule, str]:
+def _is_signals(name: str | Path) -> bool:
+    return Path(name).suffix.lower() in SIGNAL_FILES and not Path(name).is_dir()
+
+
+def rule_of(what: Any, data: Dataset, time_is: str | None, timezone: str | None) -> tuple[Rule, str]:
     """The rule that is meant, and its name."""
-    if isinstance(what, (str, Path)) and Path(what).suffix in SIGNAL_FILES:
-        return read_signals(Path(what), data, time_is), Path(what).name
+    if isinstance(what, (str, Path)) and _is_signals(what):
+        return read_signals(Path(what), data, time_is, timezone), Path(what).name
     if isinstance(what, str) and what.startswith(BUILT_IN):
         name = what.removeprefix(BUILT_IN)
         return given_rule(name), name
@@ -133,8 +139,12 @@ class RulePlayer:
         self.action_space: spaces.Space = action_space
         self._actions = [self._of_window(view, number, targets, data) for number in range(len(view.windows))]
         self._step = np.zeros(len(view.windows), np.int64)
-        is_short = view.is_portfolio and any(each.min(initial=0.0) < 0 for each in targets.values())
-        self.notes = ["Targets below 0 are held as 0: crypto is spot. The world forex is short too."] * is_short
+        is_short = (
+            view.is_portfolio
+            and not view.world.goes_short
+            and any(each.min(initial=0.0) < 0 for each in targets.values())
+        )
+        self.notes = ["Targets below 0 are held as 0: crypto is spot. Perpetuals and forex are short too."] * is_short
 
     @staticmethod
     def _of_window(view: MarketView, number: int, targets: dict[str, np.ndarray], data: Dataset) -> np.ndarray:
@@ -144,7 +154,7 @@ class RulePlayer:
         symbols = view.symbols(number)
         parts = [targets[name][np.searchsorted(data[name].times, times)] for name in symbols]
         table = np.stack(parts, axis=1)
-        return 2 * np.maximum(table, 0.0) / len(symbols) - 1 if view.is_portfolio else table
+        return table if not view.is_portfolio else view.world.actions_for(table / len(symbols))
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
         self._step[envs] = 0
@@ -220,9 +230,17 @@ def luck_note(found: dict[str, Any]) -> str:
     )
 
 
+def kind_of(view: MarketView) -> str:
+    """Which of `AS_ORDERED` a world takes."""
+    if not view.is_portfolio:
+        return "forex"
+    return "perpetuals" if "leverage" in view.world.values else "crypto"
+
+
 def world_of_rule(world: str | None, data: Dataset) -> str:
     """The world of a rule: as it is named, or by the calendar of the bars."""
     chosen = world or ("forex" if data.calendar == "forex" else "crypto")
     if chosen not in AS_ORDERED:
-        raise DataError(f"world = {printable(chosen)}: rules trade in crypto (held or not) or forex (long and short)")
+        known = "crypto (held or not), perpetuals or forex (long and short)"
+        raise DataError(f"world = {printable(chosen)}: rules trade in {known}")
     return chosen

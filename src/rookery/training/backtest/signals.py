@@ -1,21 +1,44 @@
-"""Files of signals: a time, a target, and a symbol if there are several. A signal holds until the next one."""
+"""Files of signals: times and targets, or one row per trade with its entry and exit. A signal holds until the next one,
+and is used at the first bar that is complete when the signal is known."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.console import printable
+from rookery.console import printable, say
+from rookery.data.bar_files import kind_of, read_parquet
+from rookery.data.calendars import DAY, timeframe_name
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.importing.sources import ImportOptions, SourceTable, find_columns, plain_name
+from rookery.data.importing.tables import PREAMBLE, decoded, header_of, refuse_second_header, text_table
 from rookery.data.importing.times import seconds
 from rookery.errors import DataError
 from rookery.extras import load_polars
 
-SIGNALS = ("signal", "target", "position", "weight", "side", "action")
-WORDS = {"long": 1.0, "buy": 1.0, "short": -1.0, "sell": -1.0, "flat": 0.0, "exit": 0.0, "close": 0.0, "none": 0.0}
+# Names of columns. The first column of these whose values can be read is the signal.
+SIGNALS = ("signal", "signals", "target", "target_position", "position", "pos", "weight", "allocation", "exposure",
+           "side", "action", "direction", "order", "type", "prediction")  # fmt: skip
+ENTRIES = ("entry_time", "entrytime", "entry_date", "entry_timestamp", "entry", "open_date", "open_time", "opened",
+           "opened_at", "time_in", "date_in")  # fmt: skip
+EXITS = ("exit_time", "exittime", "exit_date", "exit_timestamp", "exit", "close_date", "close_time", "closed",
+         "closed_at", "time_out", "date_out")  # fmt: skip
+SIDES = ("side", "direction", "type", "position", "action", "signal")
+WEIGHTS = ("weight", "allocation", "exposure")
+LONG = ("long", "buy", "enter_long", "entry_long", "open_long", "true", "bullish")
+SHORT = ("short", "sell", "enter_short", "entry_short", "open_short", "bearish")
+OUT = ("flat", "exit", "close", "none", "neutral", "cash", "out", "cover", "exit_long", "exit_short", "close_long",
+       "close_short", "sell_to_close", "buy_to_cover", "false")  # fmt: skip
+KEEP = ("hold", "keep", "wait", "")  # what was before
+WORDS = {**dict.fromkeys(LONG, 1.0), **dict.fromkeys(SHORT, -1.0), **dict.fromkeys(OUT, 0.0)}
+SHOWN = "buy, sell, long, short, flat, exit, hold"
+EXAMPLE = "add a line such as time,signal"
+DAYS = r"^\s*(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{8})(?:[T ]+0?0:00(?::00(?:\.0+)?)?\D*)?\s*$"  # without a time of day
 
 
 class Signals:
@@ -30,54 +53,235 @@ class Signals:
         return np.where(last >= 0, targets[np.maximum(last, 0)], 0.0) if len(times) else np.zeros(len(bars))
 
 
-def read_signals(path: Path, data: Dataset, time_is: str = "start") -> Signals:
-    """The signals of a file. With `time_is="start"` a signal has the time at which its bar begins, as in the files of
-    most sources: it is known when the bar is complete."""
-    polars, place = load_polars(), printable(path)
-    try:
-        frame = polars.read_csv(path, infer_schema=False) if path.suffix == ".csv" else polars.read_parquet(path)
-    except Exception as error:  # noqa: BLE001 - polars raises errors of many kinds
-        raise DataError(f"{place}: cannot be read: {str(error).splitlines()[0][:160]}") from None
-    names = {plain_name(name): name for name in frame.columns}
-    columns = find_columns(frame.columns)
-    signal = next((names[name] for name in SIGNALS if name in names), None)
-    if "time" not in columns or signal is None:
-        raise DataError(f"{place}: give columns time and signal; the columns are {', '.join(frame.columns)}")
-    table = SourceTable(str(path), "signals", frame, np.arange(len(frame)) + 2, "line")
-    times, _ = seconds(table, columns["time"], columns.get("clock"), ImportOptions(timezone=_zone(data)))
-    known = times + (data.timeframe if time_is == "start" else 0)
-    targets = _targets(table, frame[signal])
-    symbols = [""] * len(frame) if "symbol" not in columns else frame[columns["symbol"]].to_list()
-    return Signals(_by_symbol(table, symbols, known, targets, data))
+@dataclass(frozen=True)
+class _Rows:
+    """One signal per row, with the symbol that it is for; "" if the file names none."""
+
+    table: SourceTable
+    times: np.ndarray
+    targets: np.ndarray  # NaN: as before
+    symbols: list[str]
+
+    def where(self, kept: np.ndarray) -> _Rows:
+        rows = np.flatnonzero(kept)
+        return _Rows(self.table.rows(rows), self.times[rows], self.targets[rows], [self.symbols[row] for row in rows])
 
 
-def _zone(data: Dataset) -> str | None:
-    """The time zone in which the bars were imported, for signals that name none."""
-    return next((str(entry["timezone"]) for entry in data.history if "timezone" in entry), None)
+def read_signals(path: Path, data: Dataset, time_is: str | None = None, timezone: str | None = None) -> Signals:
+    """The signals of a file for these bars.
+
+    Args:
+        path: CSV or Parquet.
+        data: The bars.
+        time_is: Whether a signal has the time at which its bar begins, as in the files of most sources ("start"), or
+            the time at which it was known ("end"). If omitted, times between the beginnings of bars are of the second
+            kind, and others of the first.
+        timezone: Of times that name none; if omitted, that of the imported bars.
+    """
+    zone, day_first = timezone or _imported(data, "timezone"), _imported(data, "day_first")
+    table, options = _table(path, data), ImportOptions(timezone=zone, day_first=day_first)
+    columns = {plain_name(name): name for name in reversed(table.frame.columns)}
+    if len(table.frame) == 0:
+        raise DataError(f"{printable(path)}: there is a header, but no signal below it")
+    if _first(ENTRIES, columns) and _first(EXITS, columns):
+        rows = _by_trade(table, columns, options, data)
+        time_is = time_is or "end"
+    else:
+        rows = _by_time(table, columns, options, data)
+        time_is = time_is or _kind_of_times(rows, data)
+    known = rows.times + (data.timeframe if time_is == "start" else 0)
+    return Signals(_by_symbol(replace(rows, times=known), data))
 
 
-def _targets(table: SourceTable, series: Any) -> np.ndarray:
-    polars = load_polars()
-    texts = series.cast(polars.String).str.strip_chars().str.to_lowercase()
-    numbers = texts.cast(polars.Float64, strict=False).fill_null(float("nan")).to_numpy().copy()
+def _table(path: Path, data: Dataset) -> SourceTable:
+    if kind_of(path) == "parquet":
+        frame = read_parquet(path)
+        return SourceTable(str(path), "signals", frame, np.arange(len(frame)))
+    text = decoded(path)
+    lines = text.split("\n", PREAMBLE + 1)
+    found = header_of(lines, lambda fields: _is_header(fields, data))
+    if found is None:
+        raise DataError(f"{printable(path)}: {_without_header(lines)}")
+    table = text_table(path, "signals", text, *found)
+    refuse_second_header(table, table.frame.columns[0])
+    return table
+
+
+def _is_header(fields: Iterable[str], data: Dataset) -> bool:
+    names = [plain_name(name) for name in fields]
+    timed = "time" in find_columns(names) and (_first(SIGNALS, names) or _of_symbols(names, data))
+    return bool(timed or (_first(ENTRIES, names) and _first(EXITS, names)))
+
+
+def _without_header(lines: list[str]) -> str:
+    """Why no line is a header."""
+    number, first = next(((k, line) for k, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    if re.match(r'^"?\d', first):
+        return f"line {number} holds values, but should name the columns: {EXAMPLE}"
+    shown = printable(first.strip("\ufeff"))[:120]
+    return f"give columns time and signal, or a row per trade with entry_time and exit_time; line {number} is {shown}"
+
+
+def _first(names: Iterable[str], among: Iterable[str]) -> str | None:
+    return next((name for name in names if name in among), None)
+
+
+def _imported(data: Dataset, option: str) -> Any:
+    """An option with which the bars were imported, for signals that do not say it."""
+    return next((entry[option] for entry in data.history if option in entry), None)
+
+
+def _by_time(table: SourceTable, columns: dict[str, str], options: ImportOptions, data: Dataset) -> _Rows:
+    found = find_columns(table.frame.columns)
+    if "time" not in found:
+        raise table.refusal(f"there is no column of times: name it time; the columns are {', '.join(columns)}")
+    times, _ = seconds(table, found["time"], found.get("clock"), options)
+    names = [columns[name] for name in SIGNALS if name in columns and columns[name] != found["time"]]
+    if names:
+        symbols = _symbols(table, found, data)
+        return _Rows(table, times, _readable(table, names), symbols)
+    wide = _of_symbols(columns, data)
+    rows = np.tile(np.arange(len(times)), len(wide))
+    targets = np.concatenate([_targets(table, columns[name]) for name in wide])
+    return _Rows(table.rows(rows), times[rows], targets, [symbol for symbol in wide.values() for _ in times])
+
+
+def _of_symbols(names: Iterable[str], data: Dataset) -> dict[str, str]:
+    """The columns that are named as symbols are."""
+    symbols = {_letters(symbol): symbol for symbol in data.symbols}
+    return {name: symbols[_letters(name)] for name in names if _letters(name) in symbols}
+
+
+def _letters(symbol: str) -> str:
+    """
+    >>> _letters("BTC/USD") == _letters("btc-usd")
+    True
+    """
+    return re.sub(r"[^a-z0-9]", "", symbol.lower())
+
+
+def _symbols(table: SourceTable, found: dict[str, str], data: Dataset) -> list[str]:
+    """The symbol of each row, as the bars write it."""
+    if "symbol" not in found:
+        return [""] * len(table.frame)
+    names = table.frame[found["symbol"]].cast(load_polars().String).fill_null("").to_list()
+    own = {_letters(symbol): symbol for symbol in data.symbols}
+    table.refuse_where(
+        [_letters(name) not in own for name in names],
+        lambda row: (
+            f"there are no bars of {printable(names[row]) or 'a symbol without a name'}; they are of "
+            f"{', '.join(data.symbols)}: write that, or omit the column {found['symbol']}"
+        ),
+    )
+    return [own[_letters(name)] for name in names]
+
+
+def _readable(table: SourceTable, names: list[str]) -> np.ndarray:
+    """The targets of the first column that can be read; an error about the first if none can."""
+    errors = []
+    for name in names:
+        try:
+            return _targets(table, name)
+        except DataError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _targets(table: SourceTable, column: str) -> np.ndarray:
+    """Numbers from -1 to 1; NaN for what says that nothing changes."""
+    polars, series = load_polars(), table.frame[column]
+    texts = series.cast(polars.String).fill_null("").str.strip_chars().str.to_lowercase()
+    plain = texts.str.replace(",", ".", literal=True)
+    parts = np.where(plain.str.ends_with("%").to_numpy(), 0.01, 1.0)
+    numbers = plain.str.strip_chars_end("% ").cast(polars.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    numbers = numbers * parts
+    words = texts.str.replace_all(r"[\s-]+", "_")
     for word, value in WORDS.items():
-        numbers[(texts == word).fill_null(False).to_numpy()] = value
-    words = ", ".join(WORDS)
-    table.refuse_where(~np.isfinite(numbers), lambda row: f"{series[row]!r} is not a signal: give -1 to 1, or {words}")
-    table.refuse_where(np.abs(numbers) > 1, lambda row: f"the signal {numbers[row]:g} is not from -1 to 1")
+        numbers[(words == word).to_numpy()] = value
+    keeps = np.isin(words.to_list(), (*KEEP, "nan"))
+    unread = f"is not a signal: give -1 to 1, or {SHOWN}"
+    table.refuse_where(~np.isfinite(numbers) & ~keeps, lambda row: f"{printable(repr(series[row]))} {unread}")
+    table.refuse_where(
+        np.abs(numbers) > 1,
+        lambda row: (
+            f"the signal {numbers[row]:g} is not from -1 to 1: give the part of the account to hold; percents have a %"
+        ),
+    )
     return numbers
 
 
-def _by_symbol(
-    table: SourceTable, symbols: list[str], times: np.ndarray, targets: np.ndarray, data: Dataset
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _by_trade(table: SourceTable, columns: dict[str, str], options: ImportOptions, data: Dataset) -> _Rows:
+    """Two signals per trade: its target at the entry, and none at the exit, if it has ended."""
+    begin, end = columns[_first(ENTRIES, columns) or ""], columns[_first(EXITS, columns) or ""]
+    entered, _ = seconds(table, begin, None, options)
+    ended = table.frame[end].is_not_null().to_numpy()
+    left = np.full(len(entered), np.iinfo(np.int64).max)
+    if ended.any():
+        left[ended] = seconds(table.rows(np.flatnonzero(ended)), end, None, options)[0]
+    table.refuse_where(left < entered, f"{end} is before {begin}")
+    others = [name for name in table.frame.columns if name not in (begin, end)]
+    symbols = _symbols(table, find_columns(others), data)
+    order = np.lexsort((entered, np.array(symbols)))
+    same = np.array(symbols)[order][1:] == np.array(symbols)[order][:-1]
+    table.rows(order).refuse_where(
+        np.append(False, same & (entered[order][1:] < left[order][:-1])),
+        "this trade begins before the last one of its symbol ends: join trades that overlap to one",
+    )
+    side, weight = _first(SIDES, columns), _first(WEIGHTS, columns)
+    targets = _targets(table, columns[side]) if side else np.ones(len(entered))
+    targets = targets * _targets(table, columns[weight]) if weight else targets
+    if "is_short" in columns:
+        targets = np.where(_targets(table, columns["is_short"]) > 0, -targets, targets)
+    rows = np.concatenate([np.arange(len(entered)), np.flatnonzero(ended)])
+    times, targets = np.append(entered, left[ended]), np.append(targets, np.zeros(int(ended.sum())))
+    return _Rows(table.rows(rows), times, targets, [symbols[row] for row in rows])
+
+
+def _are_days(rows: _Rows) -> bool:
+    """Whether no signal has a time of day."""
+    found = find_columns(rows.table.frame.columns)
+    texts = rows.table.frame[found["time"]].cast(load_polars().String)
+    return bool((rows.times % DAY == 0).all() or ("clock" not in found and texts.str.contains(DAYS).all()))
+
+
+def _kind_of_times(rows: _Rows, data: Dataset) -> str:
+    """Whether times are those at which bars begin. Days without a time of day could be known at their end only."""
+    if data.timeframe < DAY and len(rows.times) > 1 and _are_days(rows):
+        raise DataError(
+            f"{printable(rows.table.place)}: the signals name days, and the bars are of "
+            f"{timeframe_name(data.timeframe)}: import the bars with --timeframe 1d, or give --time-is end if each "
+            "signal was known when its day began"
+        )
+    begins = (data.bars[0].times[0] - data.timeframe) % data.timeframe
+    off = (rows.times - begins) % data.timeframe != 0
+    if not off.any():
+        return "start"
+    say(
+        f"{printable(rows.table.place)}: {int(off.sum()):,} of {len(off):,} signals are between the starts of bars: "
+        "all times are taken as those at which a signal was known, and orders fill at the next open (--time-is start "
+        "takes them as the starts of bars)"
+    )
+    return "end"
+
+
+def _by_symbol(rows: _Rows, data: Dataset) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Times and targets of each symbol, the oldest first. At one time an entry counts more than an exit."""
+    rows = rows.where(~np.isnan(rows.targets))
+    first, last = min(bars.times[0] for bars in data.bars), max(bars.times[-1] for bars in data.bars)
+    if not ((rows.times < last) & (rows.times > first - 10 * DAY)).any():
+        raise DataError(
+            f"{printable(rows.table.place)}: no signal is within the bars, which are from "
+            f"{np.datetime64(int(first), 's')} to {np.datetime64(int(last), 's')} (UTC): is the time zone right?"
+        )
+    late = int((rows.times >= last).sum())
+    if late:
+        say(f"{printable(rows.table.place)}: {late:,} signals are after the last bar, and are not used")
     found = {}
-    for symbol in dict.fromkeys(symbols):
-        rows = np.array([name == symbol for name in symbols])
-        if symbol and symbol not in data.symbols:
-            raise DataError(
-                f"{printable(table.place)}: there are no bars of {symbol}; they are of {', '.join(data.symbols)}"
-            )
-        order = np.argsort(times[rows], kind="stable")
-        found[symbol] = times[rows][order], targets[rows][order]
+    for symbol in dict.fromkeys(rows.symbols):
+        mine = rows.where(np.array([name == symbol for name in rows.symbols]))
+        order = np.lexsort((mine.targets != 0, mine.times))
+        times, targets = mine.times[order], mine.targets[order]
+        twice = np.append(False, (np.diff(times) == 0) & (targets[1:] != targets[:-1]) & (targets[:-1] != 0))
+        mine.table.rows(order).refuse_where(twice, "another signal has the same time: keep one of them")
+        found[symbol] = times, targets
     return found

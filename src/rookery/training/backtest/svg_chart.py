@@ -27,8 +27,12 @@ class ChartLine:
     area: bool = False
 
 
-def chart(times: np.ndarray, curves: Sequence[ChartLine], text: Callable[[float], str], height: int = 220) -> str:
-    """A chart of curves with one value per time. `text` writes the numbers of the vertical axis."""
+def chart(
+    times: np.ndarray, curves: Sequence[ChartLine], text: Callable[[float], str], height: int = 220,
+    marks: Sequence[tuple[int, str]] = (), stretches: Sequence[tuple[int, int, str]] = (),
+) -> str:  # fmt: skip
+    """A chart of curves with one value per time. `text` writes the numbers of the vertical axis; `marks` are moments
+    and `stretches` beginnings and ends, each with its name."""
     curves = [
         ChartLine(curve.name, np.nan_to_num(np.asarray(curve.values, float)), curve.style, curve.area)
         for curve in curves
@@ -51,6 +55,7 @@ def chart(times: np.ndarray, curves: Sequence[ChartLine], text: Callable[[float]
             f'<text class="tick" x="{LEFT - 6}" y="{at + 3.5:.1f}" text-anchor="end">{escape(text(tick))}</text>'
         )
     parts += _time_axis(times, height, x)
+    parts += _moments(times, height, x, marks, stretches)
     for curve in curves:
         parts.append(_path(times, curve, x, y))
     return "\n".join([*parts, "</svg>"])
@@ -112,6 +117,24 @@ def _time_axis(times: np.ndarray, height: int, x: Callable[[np.ndarray], np.ndar
         f'<text {place} text-anchor="{anchor}">{date_text(mark)[cut]}</text>'
         for place, anchor, mark in zip(places, anchors, marks, strict=False)
     ]
+
+
+def _moments(
+    times: np.ndarray, height: int, x: Callable[[np.ndarray], np.ndarray], marks: Sequence[tuple[int, str]],
+    stretches: Sequence[tuple[int, int, str]],
+) -> list[str]:  # fmt: skip
+    parts, bottom = [], height - BOTTOM
+    for start, end, name in stretches:
+        left, right = (float(x(np.array(time))) for time in (start, end))
+        width = max(right - left, 1.0)
+        parts.append(f'<rect class="fall" x="{left:.1f}" y="{TOP}" width="{width:.1f}" height="{bottom - TOP}"/>')
+        parts.append(f'<text class="tick" x="{left + 3:.1f}" y="{bottom - 4}">{escape(name)}</text>')
+    for time, name in marks:
+        if times[0] <= time <= times[-1]:
+            at = float(x(np.array(time)))
+            parts.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{bottom}"/>')
+            parts.append(f'<text class="tick" x="{at + 3:.1f}" y="{TOP + 9}">{escape(name)}</text>')
+    return parts
 
 
 def _path(
