@@ -28,7 +28,7 @@ from rookery.errors import OptionError
 from rookery.files import check_file
 from rookery.training import check_installed
 
-FORMATS = ("onnx", "standalone", "sb3", "card")
+FORMATS = ("onnx", "standalone", "sb3", "card", "freqtrade", "nautilus")
 
 
 def add_export(commands: Commands) -> None:
@@ -57,6 +57,11 @@ def add_export(commands: Commands) -> None:
         "--card", nargs="?", const="", metavar="FILE",
         help="write an agent card in Markdown, as Hugging Face shows it (README.md in the run's folder)",
     )  # fmt: skip
+    for name, title in (("freqtrade", "freqtrade"), ("nautilus", "nautilus_trader")):
+        formats.add_argument(
+            f"--{name}", nargs="?", const="", metavar="FILE",
+            help=f"write a strategy of {title}, for agents of markets ({name}_strategy.py in the run's folder)",
+        )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     last_argument(parser)
     trust_argument(parser)

@@ -93,8 +93,8 @@ sys.exit(f"it imports {', '.join(sorted(foreign))}" if foreign else 0)
 
 def standalone_text(description: dict[str, Any], arrays: dict[str, np.ndarray], module: str = "agent") -> str:
     """A Python file that contains the agent; `module` is the name by which its docstring imports it."""
-    facts = "\n".join(f"    {_harmless(name):<8} {_harmless(value)}" for name, value in description["about"].items())
-    top = TOP.format(facts=facts, module=_harmless(module), sees=_sees(description), does=_does(description, arrays))
+    facts = "\n".join(f"    {harmless(name):<8} {harmless(value)}" for name, value in description["about"].items())
+    top = TOP.format(facts=facts, module=harmless(module), sees=_sees(description), does=_does(description, arrays))
     description = {**description, "arrays": {name: list(part.shape) for name, part in arrays.items()}}
     numbers = b"".join(part.astype("<f4").tobytes() for part in arrays.values())
     filled = f'DESCRIPTION = r"""{_json(description)}"""\nWEIGHTS = """\n{_block(numbers)}\n"""\n'
@@ -110,10 +110,10 @@ def _source() -> str:
     return source
 
 
-def _harmless(value: Any) -> str:
+def harmless(value: Any) -> str:
     """Names come from folders and files, and must not end the docstring that they stand in.
 
-    >>> _harmless('a"b' + chr(10) + 'c')
+    >>> harmless('a"b' + chr(10) + 'c')
     'a b c'
     """
     return re.sub(r"[^\w.,:;+=@/()<> -]", " ", str(value))
@@ -134,7 +134,7 @@ def _sees(description: dict[str, Any]) -> str:
     leaves = description["leaves"]
     if len(leaves) == 1 and not leaves[0]["path"]:
         return f"An observation has the shape {tuple(leaves[0]['shape'])}."
-    parts = ", ".join(f"{_harmless(leaf['name'])} {tuple(leaf['shape'])}" for leaf in leaves)
+    parts = ", ".join(f"{harmless(leaf['name'])} {tuple(leaf['shape'])}" for leaf in leaves)
     return f"An observation is a dict or tuple, as the world gives it, with: {parts}."
 
 

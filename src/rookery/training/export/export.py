@@ -10,9 +10,10 @@ from rookery.errors import OptionError
 from rookery.training.evaluation.trained_run import AgentOrRun, open_run
 from rookery.training.export.agent_card import export_card
 from rookery.training.export.onnx_file import export_onnx, export_standalone
+from rookery.training.export.strategy_file import Program, export_strategy
 from rookery.training.storage.run_dir import RunDir
 
-Format = Literal["onnx", "standalone", "sb3", "card"]
+Format = Literal["onnx", "standalone", "sb3", "card", "freqtrade", "nautilus"]
 SUFFIXES: dict[str, Format] = {".onnx": "onnx", ".py": "standalone", ".zip": "sb3", ".md": "card"}
 
 
@@ -34,8 +35,8 @@ def export(
             also the name of an agent that comes with rookery.
         out: The file; if omitted, it is in the run's folder.
         format: "onnx" (`.onnx`), "standalone" (`.py`: a class Agent that needs only NumPy), "sb3" (`.zip`: a model that
-            Stable-Baselines3 loads) or "card" (`.md`: an agent card, as Hugging Face shows it); if omitted, by the end
-            of the file's name, or "onnx".
+            Stable-Baselines3 loads), "card" (`.md`: an agent card, as Hugging Face shows it), "freqtrade" or "nautilus"
+            (`.py`: a strategy, of an agent of a market world); if omitted, by the end of the file's name, or "onnx".
         runs_dir: The folder of the runs.
         best: Of a run, take the best agent by evaluation; False takes the last.
         overwrite: Replace an existing file; if False, it is only replaced after a question on the terminal.
@@ -50,6 +51,8 @@ def export(
         named = isinstance(agent, (str, Path))
         run = RunDir.find(agent, Path(runs_dir)) if named else open_run(agent, runs_dir).run  # type: ignore[arg-type]
         return export_card(run, out, overwrite)
+    if format in get_args(Program):
+        return export_strategy(agent, format, runs_dir, out, best, overwrite)  # type: ignore[arg-type]
     if format != "sb3":
         raise OptionError(f"format should be one of {', '.join(get_args(Format))}, got {format!r}")
     from rookery.training.export.sb3_file import export_sb3

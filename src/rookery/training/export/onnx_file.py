@@ -18,7 +18,7 @@ from rookery.errors import MissingExtra, OptionError, RunError
 from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.standalone.writer import CALLS, answers, describe, standalone_text
-from rookery.training.evaluation.trained_run import AgentOrRun, open_agent
+from rookery.training.evaluation.trained_run import AgentOrRun, TrainedRun, open_agent
 from rookery.training.export.agent_card import (
     PolicyModule,
     confirm_overwrite,
@@ -181,22 +181,28 @@ def export_standalone(
     about: dict[str, Any]
     shipped = shipped_world(run, runs_dir) if run is None or isinstance(run, (str, Path)) else None
     if shipped is not None:
-        saved, about, has_mask = shipped_tree(shipped.name), {"world": shipped.name}, False
+        saved, has_mask = shipped_tree(shipped.name), False
+        about = {"world": shipped.name, "learner": saved["learner"], "rookery": __version__}
         path = Path(out or f"{shipped.name}_agent.py")
     else:
         assert run is not None  # or the default game's agent would be written
         trained = open_agent(run, runs_dir, best, trust=False)
-        saved, has_mask = trained.saved["agent"], has_action_masks(trained)
-        about = {"run": trained.run.name, "world": world_title(trained.config.world), "step": trained.step}
+        (saved, about), has_mask = agent_facts(trained), has_action_masks(trained)
         path = Path(out or trained.run.outputs / "agent.py")
     if path.suffix != ".py":
         raise OptionError(f"a standalone agent is a Python file: its name should end in .py, got {path.name!r}")
     confirm_overwrite(path, overwrite)
-    about |= {"learner": saved["learner"], "rookery": __version__}
     text = checked_text(saved, about, has_mask, path.stem)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, [text.encode()])
     return path
+
+
+def agent_facts(trained: TrainedRun) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The saved agent of a run, and what a reader may want to know of it."""
+    saved = trained.saved["agent"]
+    about = {"run": trained.run.name, "world": world_title(trained.config.world), "step": trained.step}
+    return saved, {**about, "learner": saved["learner"], "rookery": __version__}
 
 
 def checked_text(saved: dict[str, Any], about: dict[str, Any], has_mask: bool, module: str = "agent") -> str:
