@@ -7,6 +7,7 @@ Pages are opened in Debian's Chromium, which Playwright drives. Server, browser 
 
 - table: 1,000 runs with 10 million lines of metrics: the first table in the browser, cold and warm
 - curve: a run of a million points: its curve, a zoom to exact points, frames while it is moved
+- rewind: a run with 1,000 checkpoints: its page with the slider, frames while that is dragged
 - tensorboard: the curves of 250 runs, beside TensorBoard on the same metrics; needs no browser
 - study: the page of a study of 50,000 trials, beside optuna-dashboard
 - cost: what the server and a reader cost a training run; needs no browser
@@ -43,6 +44,12 @@ def curve(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_curves import curve_rows
 
     return curve_rows(folder, options.points)
+
+
+def rewind(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
+    from dashboard_rewind import rewind_rows
+
+    return rewind_rows(folder, options.checkpoints)
 
 
 def tensorboard(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
@@ -89,7 +96,7 @@ def checks(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
 
 
 IN_BROWSER: dict[str, Measure] = {"table": table, "curve": curve, "study": study, "delay": delay, "hockey": hockey}
-IN_BROWSER |= {"checks": checks}
+IN_BROWSER |= {"checks": checks, "rewind": rewind}
 WITHOUT: dict[str, Measure] = {"tensorboard": tensorboard, "cost": cost}
 WITHOUT |= {name: partial(abuse, name) for name in ("streams", "unread", "bad")}
 
@@ -101,7 +108,8 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="where temporary folders are made (default: the system's)")
     for name, default, text in (
         ("runs", 1000, "of the table"), ("lines", 10_000, "of metrics in each of them"),
-        ("points", 1_000_000, "of the long run"), ("trials", 50_000, "of the study"), ("streams", 200, "at once"),
+        ("points", 1_000_000, "of the long run"), ("checkpoints", 1000, "of a run"),
+        ("trials", 50_000, "of the study"), ("streams", 200, "at once"),
         ("requests", 10_000, "that are bad"), ("turns", 24, "slices of the cost, with the server and without"),
         ("patience", 90, "seconds after which TensorBoard is given up"),
     ):  # fmt: skip

@@ -1,22 +1,28 @@
 """Whether moments of runs repeat bit for bit, and differences and bad updates are found: `make bench-rewind`, or
 
-python benchmarks/rewind.py [--only NAME ...] [--moments 10] [--json FILE]
+python benchmarks/rewind.py [--only NAME ...] [--moments 10] [--device cuda] [--json FILE]
 
 moments   random moments of ten kinds of runs on the CPU: all that a checkpoint holds (weights, optimizer, random
           generators, envs, replay, league) against an uninterrupted run that was stopped there
 fork      forks with nothing changed, to the end, against their parents
 diff      pairs of runs with one planted difference: a seed, a setting, the last bit of a weight, one env's action
 blame     runs with one planted bad update: the learning rate times 100, or a layer of the wrong sign
-time      seconds to any update of a run, from its nearest checkpoint
+time      seconds to any update of a run, from its nearest checkpoint: of long runs with default settings, of which the
+          first minute is trained, the moments that are furthest from a checkpoint; their disk is extrapolated
 cost      CPU seconds of what runs record for it, as a share of a short run's
+
+With `--device cuda`: moments and forks of runs on the GPU, and the time to any update of a whole run of 100 M steps.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -68,31 +74,49 @@ def train(config: dict[str, Any]) -> rookery.Result:
         return rookery.train(config)
 
 
-def moments(folder: Path, each: int) -> Iterator[Row]:
+def gpu_kinds(folder: Path) -> dict[str, dict[str, Any]]:
+    """Those that train completely on a GPU."""
+    make = partial(small, folder=folder, steps=2048, num_envs=16, device="cuda", backend="cuda", **OFTEN)
+    found = {f"{learner}, GPU": make(learner) for learner in ("ppo", "dqn", "sac")}
+    found["td3, GPU"] = {**make("sac"), "learner": "td3", "td3": TD3}
+    return {name: {**config, "name": name.replace(", ", "-")} for name, config in found.items()}
+
+
+def moments(folder: Path, each: int, device: str) -> Iterator[Row]:
     """Random moments, the same in every measurement."""
     drawn, same, total = random.Random(1), 0, 0
-    for name, config in kinds(folder / "moments").items():
+    listed = kinds if device == "cpu" else gpu_kinds
+    for name, config in listed(folder / "moments").items():
         result, equal = train(config), 0
         for _ in range(each):
             step = drawn.randrange(result.total_steps + 1)
             with contextlib.redirect_stderr(io.StringIO()), rookery.rewind(result, at=step) as live:
-                again = comparable(live.state())
+                again, reached = comparable(live.state()), live.step
             with contextlib.redirect_stderr(io.StringIO()):
-                truth = state_at(config, step, folder / "truth")
-            equal += live.exact and not differences(again, truth)
+                truth = state_at(config, reached, folder / "truth")
+            equal += live.exact and reached <= step and not differences(listed_less(again), listed_less(truth))
         same, total = same + equal, total + each
         yield Row(f"{name}: identical moments", f"{equal}/{each}", "", equal, each, "")
-    yield Row("random moments of ten kinds of runs: identical", f"{same}/{total}", "", same, total, "")
+    yield Row("random moments of all these runs: identical", f"{same}/{total}", "", same, total, "")
 
 
-def forks(folder: Path) -> Iterator[Row]:
-    names = ("PPO, kernel", "DQN, kernel", "PPO, curriculum", "PPO, league")
-    configs, same = kinds(folder / "fork"), 0
+def listed_less(tree: dict[str, Any]) -> dict[str, Any]:
+    """On a GPU, episodes are counted when somebody looks, and which of them are listed depends on when that was: their
+    returns and lengths are not compared, but their number is. Runs on the CPU list all."""
+    if "next_params" not in tree["envs"].get("engine", {}).get("arrays", {}):
+        return tree
+    episodes = {"count": tree["loop"]["episodes"]["count"]}
+    return {**tree, "loop": {**tree["loop"], "episodes": episodes}}
+
+
+def forks(folder: Path, device: str) -> Iterator[Row]:
+    configs, same = (kinds if device == "cpu" else gpu_kinds)(folder / "fork"), 0
+    names = ("PPO, kernel", "DQN, kernel", "PPO, curriculum", "PPO, league") if device == "cpu" else tuple(configs)
     for name in names:
         parent = train(configs[name])
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             made = rookery.fork(parent, at=300, runs_dir=parent.path.parent)
-        same += not differences(last_tree(made), last_tree(parent))
+        same += not differences(*(listed_less(last_tree(run)) for run in (made, parent)))
     yield Row("forks with nothing changed: equal to the parent", f"{same}/{len(names)}", "", same, len(names), "")
 
 
@@ -168,10 +192,72 @@ def falls_at(run: Path, step: int) -> bool:
     return sum(before) / len(before) - sum(after) / len(after) > 100
 
 
-def times(folder: Path) -> Iterator[Row]:
-    """Of a run with the default number of checkpoints."""
+def times(folder: Path, device: str) -> Iterator[Row]:
+    """Of runs with default settings."""
+    if device != "cpu":
+        words = ["CartPole-v1", "--device", device, "--num-envs", "8192", "--steps", "100_000_000"]
+        yield from furthest("a 100 M-step CartPole run on the GPU", words, folder, None, 2)
+        return
+    yield from furthest("a 5 M-step hockey run", ["hockey", "--steps", "5_000_000"], folder, 75, 30)
+    yield from furthest("a 100 M-step CartPole run", ["CartPole-v1", "--steps", "100_000_000"], folder, 75, 30)
+    yield from short_run(folder)
+
+
+def furthest(what: str, words: list[str], folder: Path, seconds: float | None, most: float) -> Iterator[Row]:
+    """The slowest of six moments: at the ends of the three widest gaps between checkpoints, and three others. The run
+    is stopped after so many seconds: what follows is as far from its checkpoints, as they are made by the clock."""
+    name = f"long-{words[0]}"
+    command = [
+        sys.executable,
+        "-m",
+        "rookery",
+        "train",
+        *words,
+        "--name",
+        name,
+        "--runs-dir",
+        str(folder),
+        "--no-panel",
+    ]
+    process = subprocess.Popen([*command, "--set", "monitor.plot=false"], stdout=subprocess.PIPE, text=True)
+    try:
+        process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)  # it saves and ends
+        process.communicate()
+    path = folder / name
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    steps, trained = rows[-1]["step"], rows[-1].get("seconds", 0.0)
+    kept = Checkpoints(path / "checkpoints").entries()
+    size = sum(file.stat().st_size for file in kept[-1].path.iterdir()) / 1e6
+    places = [0, *(entry.step for entry in kept), steps]
+    gaps = sorted(itertools.pairwise(places), key=lambda pair: pair[0] - pair[1])
+    drawn, longest, far = random.Random(3), 0.0, 0
+    for at in [*(end - 1 for _, end in gaps[:3]), *(drawn.randrange(steps) for _ in range(3))]:
+        started = time.perf_counter()
+        with contextlib.redirect_stderr(io.StringIO()), rookery.rewind(path, at=at) as live:
+            took = time.perf_counter() - started
+            print(
+                f"{what}, step {live.step:,}: {took:.1f} s from {live.as_json()['began_at']:,}; {live.verdict}",
+                file=sys.stderr,
+            )
+        longest, far = (took, at) if took > longest else (longest, far)
+    wanted = int(words[words.index("--steps") + 1].replace("_", ""))
+    count = len(kept) * wanted / steps
+    disk = f"{len(kept)} checkpoints of {size:.2f} MB in {trained:.0f} s and {steps:,} steps"
+    if wanted > 1.01 * steps:
+        disk += f"; the whole run: {count:.0f}, {count * size:.0f} MB, {trained * wanted / steps:.0f} s"
+    yield Row(
+        f"any update of {what}, the slowest of 6 (step {far:,})", f"{longest:.1f} s", disk, longest, most, " s", True
+    )
+
+
+def short_run(folder: Path) -> Iterator[Row]:
+    """Of a run of ten checkpoints."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        run = rookery.train("CartPole-v1", steps=1_000_000, num_envs=64, runs_dir=folder / "time", plot=False)
+        run = rookery.train(
+            "CartPole-v1", steps=1_000_000, num_envs=64, runs_dir=folder / "time", monitor={"plot": False}
+        )
     drawn, longest = random.Random(3), 0.0
     for _ in range(8):
         started = time.perf_counter()
@@ -205,11 +291,17 @@ def main() -> int:
     names = ("moments", "fork", "diff", "blame", "time", "cost")
     parser = parser_for(__doc__, names)
     parser.add_argument("--moments", type=int, default=10, help="of each kind of run (default: %(default)s)")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="where runs train (default: %(default)s)"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        rows = {"moments": partial(moments, each=options.moments), "fork": forks, "diff": diffs, "blame": blames,
-                "time": times, "cost": costs}  # fmt: skip
+        on = {"device": options.device}
+        rows: dict[str, Any] = {"moments": partial(moments, each=options.moments, **on), "fork": partial(forks, **on),
+                                "time": partial(times, **on)}  # fmt: skip
+        if options.device == "cpu":
+            rows |= {"diff": diffs, "blame": blames, "cost": costs}
         chosen = {name: partial(measure, folder) for name, measure in rows.items()}
         results = measured(chosen, options.only, options.json)
     return report(results, "Rewind", options.json)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from rookery.training.rewind.blame import blame
     from rookery.training.rewind.diff import diff
     from rookery.training.rewind.fork import fork
+    from rookery.training.rewind.fork_many import fork_many
     from rookery.training.rewind.rewind import rewind
     from rookery.training.run.callbacks import Callback, Result
     from rookery.training.run.train import resume, train
@@ -121,6 +122,7 @@ __all__ = [
     "evaluate_games",
     "export",
     "fork",
+    "fork_many",
     "get_recommended_n_envs",
     "import_sb3",
     "kernel",
@@ -204,6 +206,7 @@ __getattr__, __dir__ = lazy_names(
         ".training.rewind.blame": "blame",
         ".training.rewind.diff": "diff",
         ".training.rewind.fork": "fork",
+        ".training.rewind.fork_many": "fork_many",
         ".training.rewind.rewind": "rewind",
         ".training.run.callbacks": "Callback Result",
         ".training.run.train": "resume train",

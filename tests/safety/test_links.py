@@ -157,7 +157,8 @@ def test_checkpoints_of_another_run_are_never_removed(run: RunDir, tmp_path: Pat
 
 def test_a_run_goes_on_in_the_checkpoint_folder_it_was_started_with(tmp_path: Path) -> None:
     """Without a question, and it prunes its own there."""
-    result = train("ppo", tmp_path / "runs", steps=512, checkpoints={"every": 256, "keep": 1, "dir": str(tmp_path)})
+    checkpoints = {"every": 256, "keep": 1, "budget": 0, "dir": str(tmp_path)}
+    result = train("ppo", tmp_path / "runs", steps=512, checkpoints=checkpoints)
     rookery.resume(result.path, steps=1024)
     left = os.listdir(tmp_path / result.run_name)
     assert len(left) <= 2 and f"step-{1024:012d}" in left

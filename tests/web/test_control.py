@@ -188,7 +188,7 @@ def test_resume_starts_the_command(run: Path, monkeypatch: pytest.MonkeyPatch) -
     code = (
         f"import sys; sys.argv.pop(1); print(sys.argv[1:], flush=True)\n{HOLDER.replace('sys.argv[1]', 'sys.argv[2]')}"
     )
-    monkeypatch.setattr(control_routes, "RESUME", code)
+    monkeypatch.setattr(control_routes, "LASTING", code)
     pid = resume_run(run)
     assert f"['resume', '{run}', '--runs-dir', '{run.parent}', '--no-panel']" in (run / "resume.log").read_text()
     assert os.getpgid(pid) == pid != os.getpgid(0)  # Ctrl-C on the dashboard does not reach it

@@ -26,11 +26,13 @@ from rookery.training import check_installed
 
 if TYPE_CHECKING:
     from rookery.training.rewind.rewind import Rewound
+    from rookery.training.storage.run_dir import RunDir
 
 WORDS = {
     "worst": "where the episode begins that is furthest below the mean of the hundred before it",
     "drop": "before the largest lasting fall of the evaluations",
     "nan": "just before the update after which a loss is not a number",
+    "crash": "before the error that ended the run (if no moment is given)",
 }
 
 
@@ -41,7 +43,7 @@ def add_rewind(commands: Commands) -> None:
         "what it recorded. The run itself is not changed.",
         "rookery rewind latest --at 812,340 --shell",
     )  # fmt: skip
-    run_arguments(parser)
+    run_arguments(parser, ", or a crash report")
     moment_arguments(parser)
     parser.add_argument("--watch", metavar="FILE", help="record a video of the agent as it was: .mp4, .gif or .webp")
     parser.add_argument(
@@ -60,17 +62,21 @@ def moment_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{word}", action="store_true", help=text)
 
 
-def moment_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The moment that was requested, as keywords."""
+def moment_of(options: argparse.Namespace, found: RunDir) -> dict[str, Any]:
+    """The moment that was requested, as keywords; without one, that before the error that ended the run."""
     words = [word for word in WORDS if getattr(options, word)]
     given = {"at": options.at, "update": options.update, "episode": options.episode}
-    if len(words) + sum(value is not None for value in given.values()) != 1:
+    asked = len(words) + sum(value is not None for value in given.values())
+    if not asked and "crash" in found.birth():
+        return {"at": "crash"}
+    if asked != 1:
         raise OptionError("give one moment: --at STEP, --update N, --episode N, " + ", ".join(f"--{w}" for w in WORDS))
     return {**given, "at": words[0] if words else options.at}
 
 
 def _rewind(options: argparse.Namespace) -> int:
-    moment, found = moment_of(options), find_run(options)
+    found = find_run(options)
+    moment = moment_of(options, found)
     moment |= check_run_world(found, options, resuming=True)
     check_installed()
     with loading():
@@ -119,16 +125,28 @@ def add_fork(commands: Commands) -> None:
     parser.add_argument("--name", dest="fork_name", metavar="NAME", help="the fork's name (RUN-fork)")
     parser.add_argument("--seed", type=int, metavar="N", help="another seed of all that follows (the parent's)")
     parser.add_argument(
+        "--seeds", metavar="N|A,B,...",
+        help="fork with N other seeds, or with the seeds A,B,..., side by side; prints how much was luck",
+    )  # fmt: skip
+    parser.add_argument("--jobs", type=int, metavar="N", help="how many forks at a time (by cores and backend)")
+    parser.add_argument(
         "--steps", type=config_value, metavar="N", help="train until the fork has this many steps in total (as RUN)"
     )
     no_panel_argument(parser)
-    set_argument(parser, "any that `rookery resume` can change, such as ppo.learning_rate")
+    set_argument(
+        parser, "any that `rookery resume` can change, such as ppo.learning_rate; several numbers, ppo.clip=0.1,0.2, "
+        "make several forks",
+    )  # fmt: skip
     trust_argument(parser)
 
 
 def _fork(options: argparse.Namespace) -> int:
+    several = [text for text in options.set if len(_values(text)) > 1]
+    if several or options.seeds is not None:
+        return _fork_many(options)
     changes = changes_from(options, **{"monitor.panel": options.panel})
-    moment, found = moment_of(options), find_run(options)
+    found = find_run(options)
+    moment = moment_of(options, found)
     trusted = check_run_world(found, options, resuming=True)
     keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
     keywords |= {"name": options.fork_name, "seed": options.seed, "steps": options.steps, **moment}
@@ -139,6 +157,41 @@ def _fork(options: argparse.Namespace) -> int:
     with stdout_to_stderr(options.json):
         result = fork(str(found.path), runs_dir=options.runs_dir, **keywords)
     return finish_run(result, options)
+
+
+def _values(text: str) -> list[Any]:
+    """The numbers that `KEY=0.1,0.2` gives; of anything else, the one value.
+
+    >>> _values("ppo.clip=0.1,0.2"), _values("a.b=1"), _values("a.b=[1, 2]"), _values("a.b=c,d")
+    ([0.1, 0.2], [1], [[1, 2]], ['c,d'])
+    """
+    value = config_value(text.partition("=")[2])
+    parts = [config_value(part) for part in value.split(",")] if isinstance(value, str) else []
+    return parts if len(parts) > 1 and not any(isinstance(part, str) for part in parts) else [value]
+
+
+def _fork_many(options: argparse.Namespace) -> int:
+    """One fork for each combination of values and seeds, and the table."""
+    found = find_run(options)
+    moment = moment_of(options, found)
+    if moment["at"] is None or options.seed is not None:
+        raise OptionError("several forks begin at a step or a word, --at STEP or --drop, and have --seeds, not --seed")
+    trusted = check_run_world(found, options, resuming=True)
+    check_installed()
+    with loading():
+        from rookery.training.rewind.fork_many import fork_many
+        from rookery.training.seeds.train_seeds import seed_list
+
+    first = found.read_config().get("seed")
+    seeds = None if options.seeds is None else seed_list(options.seeds, first + 1 if isinstance(first, int) else 1)
+    settings = {text.partition("=")[0].strip(): _values(text) for text in options.set}
+    keywords: dict[str, Any] = {"name": options.fork_name, "steps": options.steps, "jobs": options.jobs, **trusted}
+    with stdout_to_stderr(options.json):
+        result = fork_many(
+            str(found.path), moment["at"], settings=settings, seeds=seeds, runs_dir=options.runs_dir, **keywords
+        )
+    show(options, result.as_json, result.print)
+    return 1 if any(fork["state"] != "finished" for fork in result.forks) else 0
 
 
 def add_diff(commands: Commands) -> None:

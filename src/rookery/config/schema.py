@@ -77,11 +77,13 @@ class EvaluationOptions(ConfigTable):
 class CheckpointOptions(ConfigTable):
     """Checkpoints, from which a run can be resumed."""
 
-    every: Count | None = Field(None, description="Steps between two checkpoints; if omitted, ten checkpoints per run.")
+    every: Count | None = Field(
+        None, description="Steps between two checkpoints; if omitted, ten per run, and more in a long one."
+    )
     every_episodes: Count | None = Field(None, description="Episodes between two checkpoints, instead of steps.")
     keep: int = Field(3, ge=1, description="Number of latest checkpoints to keep; the best one is always kept.")
     budget: float = Field(
-        0.0,
+        100.0,
         ge=0,
         description="MB for earlier checkpoints too, for `rookery rewind`: the further back, the fewer are kept.",
     )

@@ -1,16 +1,18 @@
-"""What the page can change: stop and resume a run, its tags, whether it is hidden. Off without --allow-control."""
+"""What the page can change: stop, resume and fork a run, tag and hide it. Off without --allow-control."""
 
 from __future__ import annotations
 
 import hmac
 import json
 import os
+import re
 import signal
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,28 +24,28 @@ from starlette.routing import BaseRoute, Route
 
 from rookery.errors import FileError, OptionError, RunError
 from rookery.files import open_to_append, read_plain
+from rookery.training.storage.run_dir import NAME
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.marks import marks_of
 
 if TYPE_CHECKING:
-    import subprocess
-
     import psutil
 
 # The run continues when the dashboard has ended, and when the terminal in which that was started is closed.
-RESUME = (
+LASTING = (
     "import signal, sys; hasattr(signal, 'SIGHUP') and signal.signal(signal.SIGHUP, signal.SIG_IGN); sys.argv.pop(1); "
     "from rookery.cli.main import main; sys.exit(main())"
 )
-LOG = "resume.log"  # in the run's folder: what the command prints
+LOGS = {"resume": "resume.log", "fork": "fork.log"}  # in the run's folder: what the command prints
 START_SECONDS = 30.0  # until which an error of the command is reported
 MOST_ERROR = 2000  # characters
+SETTING = re.compile(r"[a-z][\w.]*=.{0,300}")
 Change = Callable[[DashboardState, str, str, dict[str, Any]], dict[str, Any]]
 
 
 def control_routes() -> list[BaseRoute]:
     """Routes of the session and of all changes."""
-    changes: dict[str, Change] = {"stop": _stop, "resume": _resume, "tags": _tags, "hide": _hide}
+    changes: dict[str, Change] = {"stop": _stop, "resume": _resume, "fork": _fork, "tags": _tags, "hide": _hide}
     paths = {name: f"/api/runs/{{place}}/{{name}}/{name}" for name in changes}
     posts = [Route(paths[name], _changing(change), methods=["POST"]) for name, change in changes.items()]
     return [Route("/api/session", session), *posts]
@@ -96,6 +98,10 @@ def _resume(state: DashboardState, place: str, name: str, values: dict[str, Any]
     return {"resumed": resume_run(state.folders.find(place, name))}
 
 
+def _fork(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {"forked": fork_run(state.folders.find(place, name), values)}
+
+
 def _tags(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
     marks_of(state).set_tags(place, name, values.get("tags"))
     return _marked(state, place, name)
@@ -128,36 +134,56 @@ def stop_run(path: Path) -> int:
 def resume_run(path: Path) -> int:
     """Start `rookery resume` as a process of its own and return its pid, when the run has begun or START_SECONDS have
     passed."""
-    from rookery.training.commands import start_command
-
     if _holder(path) is not None:
         raise RunError(f"{path.name} runs already")
-    log = path / LOG
+    return _start(path, ["resume", str(path), "--runs-dir", str(path.parent), "--no-panel"], lambda: [path])
+
+
+def fork_run(path: Path, values: Mapping[str, Any]) -> str:
+    """Start `rookery fork` likewise, and return the name of the new run; of several, what their names begin with."""
+    step, name, settings = values.get("step"), values.get("name") or f"{path.name}-fork", values.get("settings", [])
+    if type(step) is not int or step < 0:
+        raise OptionError(f"step should be an integer >= 0, got {step!r:.40}")
+    numbers = {key: values[key] for key in ("seed", "seeds") if values.get(key) is not None}
+    for key, number in numbers.items():
+        if type(number) is not int or number < 0:
+            raise OptionError(f"{key} should be an integer >= 0, got {number!r:.40}")
+    if not isinstance(settings, list) or not all(isinstance(each, str) and SETTING.match(each) for each in settings):
+        raise OptionError("settings should be a list of texts such as ppo.clip=0.1")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise OptionError(f"{name!r:.80} cannot be the name of a run")
+    name = next(one for k in count(1) if not (path.parent / (one := name if k == 1 else f"{name}-{k}")).exists())
+    words = ["fork", str(path), "--at", str(step), "--name", name, "--runs-dir", str(path.parent), "--no-panel"]
+    words += [f"--{key}={number}" for key, number in numbers.items()] + [f"--set={each}" for each in settings]
+    _start(path, words, lambda: path.parent.glob(f"{name}*"))
+    return name
+
+
+def _start(path: Path, words: Sequence[str], made: Callable[[], Iterable[Path]]) -> int:
+    """Start a command about a run, which lasts; until one of the runs that it makes has begun, its errors are told."""
+    from rookery.training.commands import start_command
+
+    log = path / LOGS[words[0]]
     descriptor = open_to_append(log)
     try:
         begin = os.fstat(descriptor).st_size
-        process = start_command(
-            "resume", str(path), "--runs-dir", str(path.parent), "--no-panel",
-            code=RESUME, stdout=descriptor, stderr=descriptor,
-        )  # fmt: skip
+        process = start_command(*words, code=LASTING, stdout=descriptor, stderr=descriptor)
     finally:
         os.close(descriptor)
-    threading.Thread(target=process.wait, name="rookery resume", daemon=True).start()  # no zombie is left
-    _wait_for_start(path, process, begin)
-    return process.pid
-
-
-def _wait_for_start(path: Path, process: subprocess.Popen[bytes], begin: int) -> None:
+    threading.Thread(target=process.wait, name=f"rookery {words[0]}", daemon=True).start()  # no zombie is left
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         if process.returncode not in (None, 0):
-            with open(path / LOG, "rb") as file:
+            with open(log, "rb") as file:
                 file.seek(begin)
                 text = file.read(1 << 16).decode(errors="replace").strip()[-MOST_ERROR:]
-            raise RunError(f"{path.name} was not resumed: {text or f'exit status {process.returncode}'}")
-        if process.returncode == 0 or _holder(path) is not None:
-            return
+            raise RunError(
+                f"{path.name} was not {words[0].rstrip('e')}ed: {text or f'exit status {process.returncode}'}"
+            )
+        if process.returncode == 0 or any(_holder(run) is not None for run in made()):
+            break
         time.sleep(0.1)
+    return process.pid
 
 
 def _holder(path: Path) -> psutil.Process | None:

@@ -21,6 +21,7 @@ from rookery.web.control_routes import control_routes
 from rookery.web.dashboard_state import ALL_PLACES, DashboardState, place_threads, state_of
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
+from rookery.web.rewind_routes import rewind_routes
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.run_routes import run_routes, run_table
 
@@ -63,6 +64,7 @@ def make_app(state: DashboardState) -> Starlette:
         *control_routes(),
         *run_routes(),
         *live_routes(),
+        *rewind_routes(),
         *LATE,
         *page_routes(),
     ]

@@ -23,8 +23,8 @@ STATIC = Path(__file__).resolve().parent / "static"
 # Each view of the page has an address of its own, which can be sent to somebody; the page finds out which it is. The
 # module that shows it is loaded without waiting for that.
 VIEWS = {
-    "/": "runs", "/compare": "compare", "/runs/{place}/{name}": "run", "/studies": "studies",
-    "/studies/{place}/{name}": "study", "/play": "play", "/play/{place}/{name}": "play",
+    "/": "runs", "/compare": "compare", "/diff": "diff", "/runs/{place}/{name}": "run",
+    "/studies": "studies", "/studies/{place}/{name}": "study", "/play": "play", "/play/{place}/{name}": "play",
     "/markets": "markets", "/markets/backtest/{place}/{name}": "market_backtest",
     "/markets/registry/{place}/{name}": "market_registry", "/markets/paper/{place}/{name}": "market_paper",
     "/leagues": "leagues", "/leagues/{place}/{name}": "league",

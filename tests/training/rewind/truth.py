@@ -23,6 +23,8 @@ def state_at(config: dict[str, Any], step: int, folder: Path) -> dict[str, Any]:
             loop.learn()
             if not loop.in_rollout:
                 loop.evaluate_save_and_log()
+        if loop.collector.is_asynchronous:
+            loop.take_episodes()
         return comparable(loop.tree())
 
 

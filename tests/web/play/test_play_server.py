@@ -180,7 +180,7 @@ def test_the_end_of_the_server_ends_its_sessions(tmp_path: Path, monkeypatch: py
 KILLED = """
 import sys, time
 from rookery.web.dashboard_server import DashboardServer
-from rookery.web.play import play_processes
+from rookery.web.play import play_routes
 play_routes.CODE = sys.argv[1]
 with DashboardServer(["."], port=0) as server:
     print(server.url, flush=True)

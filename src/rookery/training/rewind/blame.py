@@ -19,9 +19,9 @@ from rookery.gate import allow_given
 from rookery.monitor.formatting import number
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.evaluation.evaluator import Evaluator
-from rookery.training.rewind.moments import drops
 from rookery.training.rewind.replay import Replay
 from rookery.training.run.components import make_evaluator
+from rookery.training.storage.moments import drops
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.runs_table import NamedRun, find_runs
 from rookery.user_code import end_import

@@ -15,14 +15,14 @@ from rookery.config.train_options import ResumeOptions, with_keywords
 from rookery.console import say
 from rookery.errors import OptionError
 from rookery.gate import allow_given
-from rookery.training.rewind.moments import Moment, find_moment
 from rookery.training.rewind.replay import Replay
-from rookery.training.rewind.scratch import base_before, copy_num_envs, share_folder, share_league
+from rookery.training.rewind.scratch import copy_num_envs, share_folder, share_league
 from rookery.training.run.callbacks import Result, take_callbacks
 from rookery.training.run.train import resume
 from rookery.training.storage.checkpoint import save
+from rookery.training.storage.moments import Moment, find_moment
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.run_history import segments
+from rookery.training.storage.run_history import base_before, segments
 from rookery.training.storage.runs_table import NamedRun, find_runs
 from rookery.training.storage.trust import check_run, remember
 from rookery.user_code import end_import

@@ -8,9 +8,9 @@ from typing import Any
 
 from rookery.errors import CheckpointError
 from rookery.monitor.jsonl import history
-from rookery.training.rewind.moments import recorded_episodes
 from rookery.training.rewind.trees import StateDifference, differences
 from rookery.training.storage.checkpoint import Checkpoints, load
+from rookery.training.storage.moments import recorded_episodes
 from rookery.training.storage.run_dir import RunDir
 
 SEEDED = ("episodes", "updates", "learning_rate")  # and all losses, returns and results of evaluations

@@ -13,15 +13,21 @@ from rookery.config import build_config
 from rookery.console import silent
 from rookery.errors import RunError
 from rookery.training.rewind.evidence import Evidence
-from rookery.training.rewind.moments import Moment
-from rookery.training.rewind.scratch import base_before, make_scratch, quiet
+from rookery.training.rewind.scratch import make_scratch, quiet
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.loop import Loop
 from rookery.training.run.open_run import OpenRun, open_recorded_run
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.moments import Moment
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.run_history import RunSegment, machine_text, package_versions, segments
+from rookery.training.storage.run_history import (
+    RunSegment,
+    base_before,
+    machine_text,
+    package_versions,
+    segments,
+)
 from rookery.training.storage.trust import check_run
 
 
@@ -93,6 +99,8 @@ class Replay:
             self.to_update(moment.update)
         else:
             self.to_step(moment.step or 0)
+        if self.loop.collector.is_asynchronous:
+            self.loop.take_episodes()  # which on a GPU are counted when somebody looks
 
     def _reopen(self, segment: RunSegment) -> None:
         Checkpoints(self.scratch.checkpoints).save(self.loop.steps, self.loop.tree())
@@ -111,8 +119,8 @@ class Replay:
         loop = self.loop
         while not self.over:
             rounds = (step - loop.steps) // loop.num_envs
-            whole = loop.learner.steps_until_update
-            if rounds < (1 if loop.learner.processes == 1 else whole) and not self._full:
+            whole = loop.learner.steps_until_update if self._in_rollouts else 1
+            if rounds < whole and not self._full:
                 return
             self.round(rounds)
 
@@ -133,6 +141,12 @@ class Replay:
                 return
             each = learner.options.updates_per_step * loop.num_envs + 1  # at most so many in a round
             self.round(max(1, int(left / each)))
+
+    @property
+    def _in_rollouts(self) -> bool:
+        """Whether rollouts are made as a whole: by several processes, and on a GPU as one graph."""
+        learner = self.loop.learner
+        return learner.processes > 1 or (learner.on_policy and self.loop.collector.is_asynchronous)
 
     @property
     def _full(self) -> bool:

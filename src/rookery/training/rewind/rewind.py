@@ -18,9 +18,9 @@ from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import Learner, Tree, module_state
 from rookery.training.rewind.gradients import batch_of, copied, next_gradients, norm
-from rookery.training.rewind.moments import Moment, find_moment
 from rookery.training.rewind.replay import Replay
 from rookery.training.run.callbacks import Callback
+from rookery.training.storage.moments import Moment, find_moment
 from rookery.training.storage.runs_table import NamedRun, find_runs
 from rookery.user_code import end_import
 
@@ -192,10 +192,11 @@ def rewind(
     recorded on the way is compared: `exact` says whether all of it agrees, `notes` what differs.
 
     Args:
-        run: A result of `rookery.train`, or a run by its name, its path or as "latest".
+        run: A result of `rookery.train`, or a run by its name, its path or as "latest"; or a crash report.
         at: A step: the last moment with at most so many. Or "worst" (the episode furthest below the mean of the
-            hundred before it), "drop" (before the largest lasting fall of the evaluations), or "nan" (before the update
-            after which a loss is not a number).
+            hundred before it), "drop" (before the largest lasting fall of the evaluations), "nan" (before the update
+            after which a loss is not a number), or "crash" (before the error that ended the run; also if no moment is
+            given).
         update: Just before this update, with all that it learns from.
         episode: Where this episode of episodes.jsonl begins.
         runs_dir: The folder of the runs.
@@ -216,8 +217,10 @@ def rewind(
     allow_given(run)
     (found,) = find_runs([run], runs_dir)
     given = {"runs_dir": Path(runs_dir), "trust": trust, "world": world, "callbacks": callbacks}
+    if (at, update, episode) == (None, None, None) and "crash" in found.birth():
+        at = "crash"
     moment = find_moment(found, at, update, episode)
-    if at == "nan":
+    if at == "nan" or (at == "crash" and found.birth()["crash"].get("kind") == "nan"):
         moment = _nan_update(Replay(found, moment.known, **given), moment)
     live = Rewound(Replay(found, moment.known, **given), moment)
     try:

@@ -6,20 +6,23 @@ import json
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from rookery.config import RunConfig, build_config
-from rookery.errors import CheckpointError
 from rookery.training.league.archive import FOLDER
-from rookery.training.storage.checkpoint import LARGEST_STATE, STATE, CheckpointEntry, Checkpoints
-from rookery.training.storage.checkpoint_files import parse_json, read_contents
+from rookery.training.storage.checkpoint import CheckpointEntry
 from rookery.training.storage.run_dir import RunDir
 
 SILENT = {
     "verbose": False, "panel": False, "system": False, "tensorboard": False, "wandb": False,
     "mlflow": False, "plot": False, "report": False, "video": False,
 }  # fmt: skip
+PREFIX, ABANDONED_SECONDS = "rookery-rewind-", 3600.0
 NUM_ENVS = "num_envs.jsonl"
 NEVER = 1 << 60  # a step that no run reaches
 
@@ -31,27 +34,10 @@ def quiet(config: dict[str, Any]) -> RunConfig:
     return found.model_copy(update={"monitor": found.monitor.model_copy(update=SILENT), "checkpoints": checkpoints})
 
 
-def base_before(run: RunDir, step: int) -> CheckpointEntry | None:
-    """The last checkpoint at or before a step from which the run continues exactly; None means from its beginning."""
-    for entry in reversed(Checkpoints(run.checkpoints).entries()):
-        if entry.step <= step and _continues_exactly(entry.path):
-            return entry
-    return None
-
-
-def _continues_exactly(path: Path) -> bool:
-    """Whether a checkpoint holds the envs and, of an off-policy learner, the replay buffer."""
-    try:
-        state = parse_json(path / STATE, read_contents(path / STATE, LARGEST_STATE))
-        learner = state["learner"]
-        return bool(state["envs"]) and ("rollout" in learner or "replay" in learner)
-    except (CheckpointError, OSError, KeyError, TypeError):
-        return False
-
-
 def make_scratch(run: RunDir, config: dict[str, Any], base: CheckpointEntry | None) -> RunDir:
     """A folder with this configuration of a run and one of its checkpoints, from which it can be opened."""
-    place = Path(tempfile.mkdtemp(prefix="rookery-rewind-"))
+    _remove_leftovers()
+    place = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     scratch = RunDir(place / run.path.resolve().name)
     scratch.path.mkdir()
     scratch.remember(**{name: value for name, value in run.birth().items() if name in ("created", "id", "code")})
@@ -62,6 +48,17 @@ def make_scratch(run: RunDir, config: dict[str, Any], base: CheckpointEntry | No
         share_folder(base.path, scratch.checkpoints / base.path.name)
         share_league(run, scratch)
     return scratch
+
+
+def _remove_leftovers() -> None:
+    """Remove what processes left that were killed, such as a page's when it was closed. Another container may share the
+    folder but not the pids, so that nothing young is removed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        pid = left.name.removeprefix(PREFIX).partition("-")[0]
+        with suppress(OSError):
+            old = left.lstat().st_mtime < time.time() - ABANDONED_SECONDS
+            if old and pid.isdecimal() and not psutil.pid_exists(int(pid)):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def copy_num_envs(run: RunDir, other: RunDir, until: int = NEVER) -> None:

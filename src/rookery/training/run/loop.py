@@ -20,7 +20,7 @@ from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
 from rookery.training.run.evaluations import COMPILED, Evaluations
 from rookery.training.run.recent_episodes import EpisodeRecords, HintRecords
-from rookery.training.run.timing import Interval, RunCounts
+from rookery.training.run.timing import Interval, RunCounts, SpareSaves
 from rookery.training.run.training_state import TrainingState
 
 NO_EPISODES = np.zeros(0, EPISODE)
@@ -51,6 +51,9 @@ class Loop:
             Interval.with_default(config.evaluation.every, config.evaluation.every_episodes, *length),
             Interval.with_default(config.checkpoints.every, config.checkpoints.every_episodes, *length),
         )
+        options = config.checkpoints
+        by_clock = options.every is None and options.every_episodes is None and options.mirror is None
+        self._spare = SpareSaves(time.monotonic()) if by_clock and options.budget else None
         self._counts_episodes = config.episodes is not None or any(each.counts_episodes for each in self._intervals)
 
     def run(self, observations: Any, infos: dict[str, Any]) -> str:
@@ -133,7 +136,7 @@ class Loop:
     def finish(self, reason: str) -> None:
         """The last figures, evaluation and checkpoint."""
         self.outputs.check_folder()
-        self._take_episodes()
+        self.take_episodes()
         self._log()
         again = reason != "interrupted" and self._evaluate_last()
         if self.evaluations.made:  # the time that it took, and what callbacks have logged
@@ -168,7 +171,7 @@ class Loop:
         first, as it would have been."""
         if isinstance(self.curriculum, Curriculum) and self.curriculum.phase_over and not self.in_rollout:
             if self.collector.is_asynchronous:
-                self._take_episodes()  # those that are aborted now do not count
+                self.take_episodes()  # those that are aborted now do not count
             self.collector.begin(*self.curriculum.begin_next_phase(self.learner))
             self._announce_phase()
             self.save()  # unless there is one already, from which a resumed run begins the phase as well
@@ -208,11 +211,11 @@ class Loop:
             self.collector.update()
         # Envs on a GPU continue: reading them would synchronise with the GPU.
         look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.want_episodes
-        finished = self._take_episodes() if look else NO_EPISODES
+        finished = self.take_episodes() if look else NO_EPISODES
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
         self.clock.end_round(self.state.counts)
 
-    def _take_episodes(self) -> np.ndarray:
+    def take_episodes(self) -> np.ndarray:
         """Count the episodes that have ended since this was called last."""
         before = self.episodes.count
         restarts_elsewhere = self.collector.restarts_elsewhere
@@ -227,7 +230,8 @@ class Loop:
         return finished
 
     def evaluate_save_and_log(self) -> None:
-        """What is due: evaluations and checkpoints by counts, so that speed changes no number; logs by the clock."""
+        """What is due: evaluations and checkpoints by counts, so that speed changes no number; logs and further
+        checkpoints, which change none, by the clock."""
         if self.stop.asked:
             return
         counts = self.state.counts
@@ -238,18 +242,28 @@ class Loop:
         if due:
             self.outputs.check_folder()
             if self.collector.is_asynchronous:
-                self._take_episodes()
+                self.take_episodes()
             self._log()  # first: the panel shows an evaluation beside the figures of the same step
         self.evaluations.take(wait=False)
         is_best = evaluation_due and self.evaluations.make()
         self._keep_opponents(before.steps, checkpoint_due)
         if is_best or checkpoint_due:
             self.save()
+        elif self._spare is not None and self._spare.due(time.monotonic()):
+            self._save_spare(self._spare)
         self.adaptation.adapt(self.state, self.outputs)
 
-    def save(self, again: bool = False) -> None:
+    def _save_spare(self, spare: SpareSaves) -> None:
+        """One more checkpoint, where it helps to go back: not in several processes, whose clocks differ, and not
+        without the envs."""
+        spare.saved(time.monotonic(), 0.0)
+        if self.steps and self.learner.processes == 1 and not self._is_inexact:
+            self.save(told=False)
+
+    def save(self, again: bool = False, told: bool = True) -> None:
         """Write a checkpoint, unless there is one of this step; `again` writes another one, of an agent that was
-        changed from outside. If the disk is full, the run continues with the one before."""
+        changed from outside. If the disk is full, the run continues with the one before. Callbacks are not `told` of
+        one that depends on the clock."""
         state = self.state
         if (state.saved_at == self.steps and not again) or (self.stop.asked and not self.steps):
             return  # there is one already, or nothing was learned: without one, the run resumes from its beginning
@@ -264,9 +278,12 @@ class Loop:
             self.outputs.warn(f"a resumed run will begin new episodes, so it will not be the same: {state.why_inexact}")
         self.records.flush()
         path = self.outputs.save(tree, score, started)
+        if self._spare is not None:
+            self._spare.saved(time.monotonic(), time.perf_counter() - started)
         if path is not None:
             state.saved_at = self.steps
-            self.callbacks.call("on_checkpoint", path)
+            if told:
+                self.callbacks.call("on_checkpoint", path)
 
     def tree(self) -> Tree:
         """All that a checkpoint of this moment holds."""

@@ -19,6 +19,7 @@ from rookery.monitor.plots import learning_plot
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.callbacks import Result
+from rookery.training.run.crash import report_error, report_nan
 from rookery.training.run.loop import Loop
 from rookery.training.run.out_of_memory import explained_shortage
 from rookery.training.storage.checkpoint import Checkpoints
@@ -48,6 +49,7 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
 def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
     """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants. The
     plot comes after it: a caller who waits for the result does not wait for Matplotlib."""
+    report_nan(folder, loop)
     agent = _best_agent(folder, loop)
     made = _report_and_video(run, folder, loop, reason, agent)
     plot = {"plot": str(learning_plot(folder.path))} if run.config.monitor.plot and find_spec("matplotlib") else {}
@@ -77,8 +79,9 @@ def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Res
 
 
 def write_failure(folder: RunDir, loop: Loop, error: BaseException) -> None:
-    """Write the summary of a run that an error ends."""
+    """Write the summary of a run that an error ends, and its crash report."""
     _write_summary(folder, loop, f"failed: {type(error).__name__}: {error}")
+    report_error(folder, loop, error)
 
 
 def _best_agent(folder: RunDir, loop: Loop) -> Agent:

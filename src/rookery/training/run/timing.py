@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 DEFAULT_TIMES = 10  # evaluations and checkpoints in a run, if the config does not say how often
 LOG_SECONDS = 0.5  # between two lines of progress
+SPARE_SECONDS, SPARE_SHARE = 15.0, 0.005  # between two checkpoints by the clock, and of the time that they may take
 PARTS = ("env", "policy", "learner", "gpu", "waiting", "evaluation")  # "gpu": the host waits for the learner's device
 
 
@@ -51,6 +52,29 @@ class Interval:
     def steps_left(self, steps: int) -> float:
         """How many steps until it is due again; infinity if it counts episodes."""
         return math.inf if self._steps is None else self._steps - steps % self._steps
+
+
+class SpareSaves:
+    """When a checkpoint is due by the clock, besides those that are due by counts: no update should be further from one
+    than what can be trained again in a few seconds. They take a small share of the time, whatever one of them takes.
+
+    >>> spare = SpareSaves(now=0.0)
+    >>> spare.due(14.0), spare.due(16.0)
+    (False, True)
+    >>> spare.saved(now=16.0, seconds=1.0)
+    >>> spare.due(100.0), spare.due(217.0)
+    (False, True)
+    """
+
+    def __init__(self, now: float) -> None:
+        self._next = now + SPARE_SECONDS
+
+    def due(self, now: float) -> bool:
+        return now >= self._next
+
+    def saved(self, now: float, seconds: float) -> None:
+        """A checkpoint, of either kind, was saved."""
+        self._next = now + max(SPARE_SECONDS, seconds / SPARE_SHARE)
 
 
 def _tenth(length: int | None) -> int | None:

@@ -114,7 +114,8 @@ class RunDir:
     @classmethod
     def find(cls, run: str | Path, base: Path) -> RunDir:
         """The run of this name in `base` or at this path; "latest" is the one that was started last,
-        "registry:DIR@champion" a version in a registry of agents, and a URL one that is fetched to `base`."""
+        "registry:DIR@champion" a version in a registry of agents, a URL one that is fetched to `base`, and a crash
+        report one that is unpacked there."""
         if URL.match(str(run)):  # what fetches it imports NumPy, which listing runs does not need
             from rookery.training.storage.remote_run import fetch_run
 
@@ -130,6 +131,11 @@ class RunDir:
         for path in (Path(base) / run, Path(run)):
             if _is_run(path):
                 return cls(path)
+        if Path(run).suffix == ".zip" and Path(run).is_file():
+            from rookery.training.storage.crash_report import is_report, unpack_report
+
+            if is_report(Path(run)):
+                return cls(unpack_report(Path(run), base))
         if (text := FILES.get(Path(run).suffix.lower())) is not None:
             raise RunError(f"{str(run)!r} is not a run: {text.format(file=run)}")
         raise RunError(

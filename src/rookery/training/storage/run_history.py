@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from rookery.engine.machine import usable_cores
+from rookery.errors import CheckpointError
+from rookery.training.storage.checkpoint import LARGEST_STATE, STATE, CheckpointEntry, Checkpoints
+from rookery.training.storage.checkpoint_files import parse_json, read_contents
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import flat_config
 from rookery.version import __version__
@@ -101,6 +104,24 @@ def segments(folder: RunDir) -> list[RunSegment]:
         found.append(RunSegment(entry["step"], config, dict(entry.get("versions", {})), str(entry.get("machine", ""))))
         config = _with(config, entry.get("before", {}))
     return found[::-1]
+
+
+def base_before(run: RunDir, step: int) -> CheckpointEntry | None:
+    """The last checkpoint at or before a step from which the run continues exactly; None means from its beginning."""
+    for entry in reversed(Checkpoints(run.checkpoints).entries()):
+        if entry.step <= step and _continues_exactly(entry.path):
+            return entry
+    return None
+
+
+def _continues_exactly(path: Path) -> bool:
+    """Whether a checkpoint holds the envs and, of an off-policy learner, the replay buffer."""
+    try:
+        state = parse_json(path / STATE, read_contents(path / STATE, LARGEST_STATE))
+        learner = state["learner"]
+        return bool(state["envs"]) and ("rollout" in learner or "replay" in learner)
+    except (CheckpointError, OSError, KeyError, TypeError):
+        return False
 
 
 def _with(config: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def run_details(folder: Path, rare: RareEvents, row: Mapping[str, Any]) -> dict[
         "workers": _workers(rare.memory),
         "phases": config.get("phases") or [],
         "league": (folder / "league").is_dir(),
+        "fork_of": run.birth().get("parent"),
         "commands": _commands(folder, facts, end[0] if end else {}, row.get("state") == "running"),
         **_files(folder),
         "complete": rare.complete,

@@ -21,6 +21,7 @@ SELF = "self"
 FILE = ".py:"  # in a name, by which players from files are known; a folder can be called so
 MAX_ENVS = 16  # of a grid
 LARGEST_SEED = 2**31 - 1
+LARGEST_STEP = 10**15
 KEYS = ("left", "right", "up", "down", "anticlockwise", "clockwise", "shoot")
 
 
@@ -38,6 +39,8 @@ class PlayRequest:
         best: Whether the best agent by evaluation plays, or the last; None for the best, or the newest of a run that is
             still training.
         deterministic: Whether actions are deterministic; None for as in evaluations.
+        at: A step of the run: the agent of the checkpoint before it plays.
+        exact: The agent of exactly that step plays instead, which is trained again.
     """
 
     agent: str
@@ -48,6 +51,8 @@ class PlayRequest:
     seed: int | None = None
     best: bool | None = None
     deterministic: bool | None = None
+    at: int | None = None
+    exact: bool | None = None
 
     def as_json(self) -> str:
         return json.dumps(asdict(self))
@@ -76,6 +81,8 @@ def read_request(query: Mapping[str, str], folders: RunFolders) -> PlayRequest:
         seed=_number(query, "seed", 0, LARGEST_SEED),
         best=_flag(query, "best"),
         deterministic=_flag(query, "deterministic"),
+        at=None if shipped else _number(query, "at", 0, LARGEST_STEP),
+        exact=_flag(query, "exact"),
     )
 
 
@@ -101,7 +108,7 @@ def _number(query: Mapping[str, str], key: str, least: int, most: int) -> int | 
     text = query.get(key, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and least <= int(text) <= most):
+    if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= most):
         raise NotShown(f"{key} should be an integer from {least} to {most}, got {text[:40]!r}")
     return int(text)
 

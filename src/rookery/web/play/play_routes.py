@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,7 @@ def _changed(path: Path) -> float:
 MOST_SESSIONS = 4
 START_SECONDS = 120.0  # to load torch, and to compile a world that was never used
 STEP_SECONDS = 20.0  # without a sign of life
+CLOSING_SECONDS = 2.0  # between the end of a process's socket and its own
 NOT_HERE = "sessions in a page need Linux or macOS; `rookery watch RUN` and `rookery play` work without a page"
 CODE = (
     "import sys; from rookery.engine.workers.child_process import die_with_parent; "
@@ -198,12 +201,13 @@ class PlayProcess:
             raise SessionEnded(NOT_HERE)
         self._ours, theirs = socket.socketpair()
         self._ours.setblocking(False)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until the session ends
         with theirs:
             fd = theirs.fileno()
             self._process: subprocess.Popen[bytes] = in_lasting_thread(
                 lambda: start_command(
                     str(fd), request.as_json(), code=CODE, variables=ONE_THREAD, pass_fds=[fd],
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=self._errors,
                 )
             )  # fmt: skip
         self._reader: asyncio.StreamReader | None = None
@@ -230,7 +234,7 @@ class PlayProcess:
             except TimeoutError:
                 raise SessionEnded(f"the session was ended: it did nothing for {self._seconds:.0f} seconds") from None
             except (asyncio.IncompleteReadError, ConnectionError):
-                raise SessionEnded("the session has ended: its process is gone") from None
+                raise SessionEnded(await asyncio.to_thread(self._why_gone)) from None
             if kind != MessageKind.ALIVE:
                 return MessageKind(kind), payload
             self._seconds = STEP_SECONDS  # it plays
@@ -241,10 +245,24 @@ class PlayProcess:
             self._writer.write(line + b"\n")
             await self._writer.drain()
 
+    def _why_gone(self) -> str:
+        """How the process ended, with the last line of what it printed."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(CLOSING_SECONDS)
+        status = self._process.returncode
+        how = "it closed its socket" if status is None else f"exit status {status}"
+        if status is not None and status < 0:
+            how = signal.strsignal(-status) or f"signal {-status}"
+        self._errors.seek(-min(LONGEST_LINE, self._errors.seek(0, os.SEEK_END)), os.SEEK_END)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f"the session has ended: its process is gone ({how})" + (f": {last}" if last else "")
+
     def end(self) -> None:
         """Kill it with everything that it has started."""
         kill_group(self._process)
         self._process.wait()
+        self._errors.close()
         if self._reader is None:
             self._ours.close()
 

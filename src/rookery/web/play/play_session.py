@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rookery.engine.env_factory import kernel_of, resolve
-from rookery.errors import OptionError, RunError
+from rookery.errors import CheckpointError, OptionError, RunError
 from rookery.kernel.kernel_env import KernelEnv
+from rookery.learners.agent import Agent
 from rookery.training.resolve.world_choice import World, find
+from rookery.training.rewind.gradients import copied
+from rookery.training.rewind.replay import Replay
 from rookery.training.show.episode import Matchup, OpponentWrapper, PlayLimits, ShownAgent, make_matchup, usual_opponent
 from rookery.training.show.grid import GridEnv, default_env_count
 from rookery.training.show.rendered_env import RenderedEnv, open_rendered_envs
 from rookery.training.show.watch import ShowSetup, show_setup, with_opponent
+from rookery.training.storage.checkpoint import Checkpoints, load
+from rookery.training.storage.load_agent import agent_from, check_network
+from rookery.training.storage.moments import Moment
+from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import shipped_agent
 from rookery.training.storage.trust import TRUST
 from rookery.web.play.frame_contents import FrameImages, policy_outputs
@@ -30,6 +38,8 @@ from rookery.worlds.hockey.world import HockeyWorld
 
 ENDLESS = PlayLimits(episodes=2**62, enough_seconds=float("inf"), max_seconds=float("inf"))
 MOST_NUMBERS = 64  # of an observation's part that are sent
+PARTS = 100  # of a replay, after each of which progress is told
+Tell = Callable[[dict[str, Any]], None]
 BODY = ("x", "y", "angle", "speed x", "speed y", "spin")
 HOCKEY_NAMES = {
     "action_names": ["force x", "force y", "torque", "shoot"],
@@ -49,6 +59,13 @@ class PlaySession:
         self.step()  # what is compiled or loaded at the first step is there before the page gets "ready"
         self.restart(game.setup.seed)
         self._images = None if game.hockey else FrameImages(len(self._envs), self._envs[0].cell().frame)
+
+    def go_to(self, step: int) -> None:
+        """Let the agent play that the run had at a step, by its checkpoint before."""
+        if self._game.run is not None:
+            self._game.step, agent = agent_before(self._game.run, step)
+            self._game.setup = replace(self._game.setup, agent=agent)
+            self.restart(self.seed)
 
     def restart(self, seed: int) -> None:
         """Start over, with the episodes of this seed."""
@@ -91,7 +108,8 @@ class PlaySession:
         return {
             "view": "hockey" if game.hockey else "frames", "world": game.setup.world.name, "fps": self.fps,
             "seed": self.seed, "step": game.step, "names": game.names, "human": game.keyboard is not None,
-            "envs": len(self._envs), "tiles": None if self._images is None else self._images.describe(),
+            "exact": game.exact, "envs": len(self._envs),
+            "tiles": None if self._images is None else self._images.describe(),
             "policy": type(agent.policy).__name__, "action_space": str(agent.action_space),
             **(HOCKEY_NAMES if game.hockey else {}),
         }  # fmt: skip
@@ -103,7 +121,7 @@ class PlaySession:
         message: dict[str, Any] = {
             "episode": len(first.outcomes) + first.playing, "steps": first.length, "return": first.episode_return,
             "playing": first.playing, "outcomes": outcomes, "deterministic": self.deterministic, "seed": self.seed,
-            "last_outcome": first.outcomes[-1] if first.outcomes else None,
+            "last_outcome": first.outcomes[-1] if first.outcomes else None, "agent_step": self._game.step,
         }  # fmt: skip
         if self._game.keyboard is not None:
             message["keys"] = self._game.keyboard.sequence
@@ -170,7 +188,8 @@ EMULATORS = "gameboy"  # the world whose envs are shown as a grid
 
 @dataclass
 class OpenedGame:
-    """Envs that can be played, and the agent in them. `hockey` is the game whose state the page draws itself."""
+    """Envs that can be played, and the agent in them. `hockey` is the game whose state the page draws itself, `run` the
+    folder of the agent's run; `exact` is what is known of an agent that was trained again."""
 
     setup: ShowSetup
     rendered: Sequence[RenderedEnv]
@@ -178,12 +197,21 @@ class OpenedGame:
     hockey: KernelEnv | None
     names: tuple[str, str] | None
     step: int | None
+    run: Path | None = None
+    exact: str | None = None
 
 
 @contextmanager
-def open_game(request: PlayRequest) -> Iterator[OpenedGame]:
-    """Load the agent and make the envs."""
+def open_game(request: PlayRequest, tell: Tell = lambda message: None) -> Iterator[OpenedGame]:
+    """Load the agent and make the envs. It tells how far it is with an agent that is trained again."""
     setup, step, num_envs = _setup(request)
+    run, exact = None if request.shipped else Path(request.agent), None
+    if request.at is not None and run is not None:
+        if request.exact:
+            step, agent, exact = agent_again(run, request.at, tell)
+        else:
+            step, agent = agent_before(run, request.at)
+        setup = replace(setup, agent=agent)
     keyboard = None
     if request.opponent == HUMAN:
         setup, keyboard = _against_a_person(setup)
@@ -194,14 +222,14 @@ def open_game(request: PlayRequest) -> Iterator[OpenedGame]:
         # In plain Python a step takes 4 ms or less, and nothing is compiled before the first.
         bare = KernelEnv(kernel.world, plain=True)
         rendered = RenderedEnv(_seated(setup.world.factory.wrap(bare), setup.matchup), live=False)
-        yield OpenedGame(setup, [rendered], keyboard, bare, _names(setup, kernel.world), step)
+        yield OpenedGame(setup, [rendered], keyboard, bare, _names(setup, kernel.world), step, run, exact)
         return
     count = request.envs or (default_env_count(num_envs) if _is_grid(setup.world) else 1)
     # Each env has an opponent of its own, as an opponent may have a memory of its game.
     setups = [setup, *(with_opponent(setup) for _ in range(count - 1))]
     with open_rendered_envs(setup.world, [each.matchup for each in setups]) as opened:
         names = None if setup.matchup is None else setup.matchup.names
-        yield OpenedGame(setup, opened, keyboard, None, names, step)
+        yield OpenedGame(setup, opened, keyboard, None, names, step, run, exact)
 
 
 def _setup(request: PlayRequest) -> tuple[ShowSetup, int | None, Any]:
@@ -251,3 +279,33 @@ def _seated(env: gym.Env, matchup: Matchup | None) -> gym.Env:
 def _is_grid(world: World) -> bool:
     spec = registry.by_source(world.source)
     return spec is not None and spec.name == EMULATORS
+
+
+# --- the agent that a run had at a step -------------------------------------------------------------------------------
+
+
+def agent_before(path: Path, step: int) -> tuple[int, Agent]:
+    """The agent of the last checkpoint at or before a step, or of the first one there is, and its step. A
+    checkpoint that the run has removed by then is passed over."""
+    run = RunDir(path)
+    entries = Checkpoints(run.checkpoints).entries()
+    earlier = [entry for entry in entries if entry.step <= step]
+    for entry in [*reversed(earlier), *entries[len(earlier) :]]:
+        with suppress(CheckpointError):
+            saved = load(entry.path, only=("agent",))["agent"]
+            check_network(run, saved, trust=False)
+            return entry.step, agent_from(saved)
+    raise RunError(f"{run.name} has no checkpoint that can be read")
+
+
+def agent_again(path: Path, step: int, tell: Tell) -> tuple[int, Agent, str]:
+    """The agent of exactly a step, that step, and whether it is what the run had then."""
+    with closing(Replay(RunDir(path), step, runs_dir=path.parent)) as replay:
+        begin = replay.began_at
+        for part in range(PARTS + 1):
+            now = begin + (step - begin) * part // PARTS
+            tell({"kind": "replaying", "from": begin, "step": now, "to": step})
+            replay.to(Moment(now, known=now))
+        agent = agent_from(copied(replay.loop.state.agent_tree()))
+        doubts, versions = replay.doubts(), replay.other_versions()
+        return replay.loop.steps, agent, f"not exact: {doubts[0]}" if doubts else "; ".join(["exact", *versions])

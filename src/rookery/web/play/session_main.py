@@ -88,6 +88,9 @@ class PlayLoop:
             self.clock.restart()
         if isinstance(message.get("deterministic"), bool):
             self._session.deterministic, self._changed = message["deterministic"], True
+        if _is_number(message.get("at")) and hasattr(self._session, "go_to"):
+            self._session.go_to(int(message["at"]))
+            self._changed = True
         if _is_number(message.get("seed")) and 0 <= message["seed"] <= LARGEST_SEED:
             self._session.restart(int(message["seed"]))
             self._changed = True
@@ -140,7 +143,7 @@ def _play(request: PlayRequest, channel: SessionChannel) -> None:
         open_game,
     )
 
-    with open_game(request) as game:
+    with open_game(request, channel.send) as game:
         session = PlaySession(game)
         if request.deterministic is not None:
             session.deterministic = request.deterministic

@@ -110,6 +110,23 @@ function legendOf(plot) {
   return h("div", { class: "legend" }, buttons);
 }
 
+/** A vertical line at a place on the x axis, which stays there while the curves move. Returns {set(x)}. */
+export function marker(plot) {
+  const line = h("div", { class: "chart-marker", hidden: true });
+  let at = null;
+  const draw = () => {
+    const { min, max } = plot.scales.x;
+    line.hidden = at === null || !(at >= min && at <= max);
+    if (!line.hidden) line.style.left = `${(100 * (at - min)) / (max - min || 1)}%`;
+  };
+  plot.over.append(line);
+  onDraw(plot, draw);
+  return { set(x) { at = x; draw(); } };
+}
+
+/** Call `tell` after each drawing. */
+export function onDraw(plot, tell) { plot.hooks.draw = [...(plot.hooks.draw ?? []), tell]; }
+
 const selected = (onRange) => (plot) => {
   if (plot.select.width < 4) return;
   onRange(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x"));

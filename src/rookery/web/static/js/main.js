@@ -12,6 +12,7 @@ const VIEWS = [
   ["/markets", "Markets", "./views/markets.js"],
   ["/leagues", "Leagues", "./views/leagues.js"],
   ["/play", "Play", "./views/play.js"],
+  ["/diff", null, "./views/diff.js"],
   ["/runs/:place/:name", null, "./views/run.js"],
   ["/studies/:place/:name", null, "./views/study.js"],
   ["/leagues/:place/:name", null, "./views/league.js"],

@@ -8,9 +8,9 @@ const AXES = { steps: ["steps", short], time: ["time", duration], episodes: ["ep
 
 /**
  * Draw `curves`, [{id, label, x, y, low, high}], in `container`. Returns {fits(curves, state), set(curves),
- * show(index, on), focus(index), destroy()}: while the same curves grow they are set again, and a zoom stays.
+ * show(index, on), focus(index), destroy(), plot}: while the same curves grow they are set again, and a zoom stays.
  */
-export function compareChart(container, curves, { metric, x }) {
+export function compareChart(container, curves, { metric, x }, height = Math.min(480, innerHeight - 380)) {
   const [xLabel, xText] = AXES[x] ?? AXES.steps, series = [], places = [];
   curves.forEach((curve, i) => {
     places.push(series.length + 1);
@@ -21,7 +21,7 @@ export function compareChart(container, curves, { metric, x }) {
   });
   const drawn = chart(container, {
     label: `${metric} of ${curves.length} runs over ${xLabel}`, series, xLabel, xText, legend: false,
-    height: Math.max(260, Math.min(480, innerHeight - 380)),
+    height: Math.max(260, height),
   });
   const shape = shapeOf(curves, { metric, x });
   set(curves);
@@ -43,6 +43,7 @@ export function compareChart(container, curves, { metric, x }) {
     /** Fade all curves but one; null: none. */
     focus(index) { drawn.plot.setSeries(index === null ? null : places[index], { focus: index !== null }); },
     destroy: drawn.destroy,
+    plot: drawn.plot,
   };
 }
 

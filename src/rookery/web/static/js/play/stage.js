@@ -2,21 +2,29 @@
 
 import { detailsPanel } from "./details.js";
 import { h, put } from "../dom.js";
-import { count } from "../format.js";
+import { count, percent } from "../format.js";
 import { framesPicture } from "./frames_picture.js";
 import { hockeyPicture } from "./hockey.js";
 import { playerKeys } from "./keys.js";
 
-/** Play in `container`; `query` is that of the session. Returns a function that ends it. */
-export function stage(container, query) {
+/**
+ * Play in `container`; `query` is that of the session. A `compact` stage has the picture and few buttons. `onFrame` is
+ * called with each frame, `onReady` with what is known before them. Returns {send(order), end()}.
+ */
+export function stage(container, query, { compact = false, onReady = null, onFrame = null } = {}) {
   const status = h("p", { class: "play-status", role: "status" }, "Starting the session …");
   const picture = h("div", { class: "play-picture" }), side = h("div", { class: "play-side" }), below = h("div");
-  put(container, h("div", { class: "play-stage" }, h("div", { class: "play-main" }, status, picture, below), side));
+  const main = h("div", { class: "play-main" }, status, picture, below);
+  put(container, h("div", { class: compact ? "play-stage compact" : "play-stage" }, main, side));
   let parts = null, waiting = null, ended = false;
 
   const session = openSession(query, {
     onLoading: () => { status.textContent = "Loading the agent: this takes some seconds …"; },
-    onReady: (facts) => { status.hidden = true; parts = build(facts); },
+    onReplay: ({ from, step, to }) => {
+      const done = to > from ? `: ${percent((step - from) / (to - from))}` : "";
+      status.textContent = `Training again from step ${count(from)} to ${count(to)}${done} …`;
+    },
+    onReady: (facts) => { status.hidden = true; parts = build(facts); onReady?.(facts); },
     onFrame: (frame, image) => {
       // Only the newest is drawn; one that came in between is answered all the same.
       if (waiting) { session.seen(waiting[0].n); waiting[1]?.close(); } else requestAnimationFrame(draw);
@@ -61,16 +69,19 @@ export function stage(container, query) {
     parts.panel.show(frame);
     parts.buttons.show(frame);
     parts.match?.show(frame);
+    onFrame?.(frame);
   }
 
   function stopped(sentence) {
     ended = true;
     status.hidden = false;
     put(status, h("span", { class: "bad" }, sentence), " ",
-      h("button", { type: "button", onclick: () => { end = stage(container, query); } }, "Start again"));
+      h("button", { type: "button", onclick: again }, "Start again"));
   }
-  let end = () => { ended = true; session.close(); };
-  return () => end();
+  function again() { Object.assign(own, stage(container, query, { compact, onReady, onFrame })); }
+
+  const own = { send: session.send, end() { ended = true; session.close(); } };
+  return { send: (order) => own.send(order), end: () => own.end() };
 }
 
 function label({ human, match, world }) {
@@ -81,10 +92,11 @@ function label({ human, match, world }) {
 // The socket of a session: frames come, orders go. A frame is answered once it is drawn, so that none queue up.
 
 /**
- * Open a session. `handlers`: onLoading(), onReady(facts), onFrame(frame, image or null), onEnd(sentence).
+ * Open a session. `handlers`: onLoading(), onReplay(progress), onReady(facts), onFrame(frame, image or null),
+ * onEnd(sentence).
  * Returns {send(order), seen(n), close()}. An order is {pause, step, speed, deterministic, seed, keys}.
  */
-function openSession(query, { onLoading, onReady, onFrame, onEnd }) {
+function openSession(query, { onLoading, onReplay, onReady, onFrame, onEnd }) {
   const url = new URL("/api/play", location.href);
   url.protocol = url.protocol.replace("http", "ws");
   for (const [name, value] of Object.entries(query)) {
@@ -97,6 +109,7 @@ function openSession(query, { onLoading, onReady, onFrame, onEnd }) {
     const [message, bytes] = typeof data === "string" ? [JSON.parse(data), null] : parts(data);
     if (message.kind === "error") sentence ??= message.error; // the first says why; the process ends after it
     else if (message.kind === "loading") onLoading();
+    else if (message.kind === "replaying") onReplay(message);
     else if (message.kind === "ready") { tiles = message.tiles; onReady(message); }
     else onFrame(message, bytes && await createImageBitmap(new Blob([bytes], { type: tiles.format })));
   };

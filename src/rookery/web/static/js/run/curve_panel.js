@@ -11,6 +11,7 @@ import { duration, number, short } from "../format.js";
  *   series   how each is drawn, as for `chart`
  *   shape    turns the columns [x, y, ...] into what is drawn, if that is something else
  *   yText    a value as text
+ * `onBuild`, if it is set, is called with each plot that it makes: a panel far from the screen has none.
  */
 export class CurvePanel {
   constructor({
@@ -80,7 +81,9 @@ export class CurvePanel {
     const board = this.board, onRange = (from, to) => board.setRange(from, to), x = (board.axes ?? AXES)[board.axis];
     const label = `${this.title} over ${x.label}. Keys: plus and minus zoom, arrows move, 0 shows all.`;
     const { series, scales, height, yText, yAxis } = this, axis = { xLabel: x.label, xText: x.text, yTicks: yAxis };
-    return chart(this.place, { label, series, scales, height, onRange, yText, ...axis });
+    const made = chart(this.place, { label, series, scales, height, onRange, yText, ...axis });
+    this.onBuild?.(made.plot);
+    return made;
   }
 
   fail(error) {

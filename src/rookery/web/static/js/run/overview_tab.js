@@ -1,5 +1,6 @@
 // The first look at a run: is it learning, where does its time go, what was said, what to type next.
 
+import { isShown } from "../address_state.js";
 import { part } from "../api.js";
 import { card, command, h, headed, link, put, scrolled } from "../dom.js";
 import { count, when } from "../format.js";
@@ -9,7 +10,7 @@ import { LENGTH_METRICS, lengthPanel, RETURN_METRICS, returnPanel, TIME_METRICS,
 export const OVERVIEW_METRICS = [...RETURN_METRICS, ...LENGTH_METRICS, ...TIME_METRICS];
 
 /** Fill the tab; returns a function that ends it. */
-export function overviewTab(panel, { model, board, known, bar }) {
+export function overviewTab(panel, { model, board, known, bar, session }) {
   const charts = h("div", { class: "grid wide-first" }), notes = h("section", { class: "card" });
   const more = h("div", { class: "stack" });
   panel.append(bar.element, charts, h("div", { class: "grid tops" }, notes, more));
@@ -17,10 +18,37 @@ export function overviewTab(panel, { model, board, known, bar }) {
   if (known.has("episode/length")) panels.push(lengthPanel(known, 200));
   if (known.has("time/env")) panels.push(timePanel(known, 200));
   board.show(charts, panels);
-  const draw = () => { put(notes, ...noteList(model.details)); put(more, ...rest(model.details)); };
+  const back = backInTime(panels[0], { model, board, session });
+  const draw = () => { put(notes, ...noteList(model.details)); put(more, ...rest(model.details)); back.draw(); };
   draw();
   model.on("details", draw);
-  return () => { model.off("details", draw); board.clear(); };
+  return () => { model.off("details", draw); back.end(); board.clear(); };
+}
+
+/** The slider below the returns, once there is a checkpoint, and the forks. Loaded late: curves come first. */
+function backInTime(returns, { model, board, session }) {
+  const parts = [];
+  let over = false, asked = false;
+
+  async function load() {
+    const [{ rewindPanel }, { familyPanel }] = await Promise.all(
+      [import("./rewind_panel.js"), import("./family_panel.js")]);
+    if (over) return;
+    const forks = familyPanel(model), rewind = rewindPanel(model, board, returns, session, forks.draw);
+    returns.element.after(rewind.element, forks.element);
+    parts.push(rewind, forks);
+    rewind.draw();
+  }
+
+  return {
+    draw() {
+      parts[0]?.draw();
+      if (asked || !isShown("/diff") || !model.details.checkpoints?.some((one) => one.kept)) return;
+      asked = true;
+      load();
+    },
+    end() { over = true; for (const one of parts) one.end(); },
+  };
 }
 
 function rest(details) {

@@ -1,10 +1,10 @@
 // The curves of several runs, one over the other. The choices are in the address.
 
-import { addressState } from "../address_state.js";
+import { addressOf, addressState } from "../address_state.js";
 import { get, idList, runPath } from "../api.js";
 import { compareChart } from "../compare/compare_chart.js";
 import { compareControls, compareLegend, compareSettings, runPicker } from "../compare/compare_legend.js";
-import { h, put } from "../dom.js";
+import { h, link, put } from "../dom.js";
 import { count } from "../format.js";
 import { liveRows } from "../runs/live_rows.js";
 
@@ -22,14 +22,16 @@ export async function show(container, { signal }) {
   const drawing = h("section", { class: "card", "aria-label": "Curves" }), plotted = h("div");
   const legend = h("div", { class: "scroll" });
   const settings = h("div"), choice = h("details", { class: "card choose" }, h("summary", {}, "Choose runs"));
+  const parting = link("/diff", { class: "button needs-server", hidden: true }, "Where they part");
   let drawn = null, timer = 0, turn = 0, asked = "", steps = "";
 
   const live = await liveRows(news, signal), picker = runPicker(picked, choose);
   choice.append(picker.element);
   choice.open = picked.size === 0;
   put(drawing, controls.element, plotted, legend);
-  put(container, h("div", { class: "row heading" }, h("h1", {}, "Compare runs"), number), said, drawing, choice,
-    settings);
+  const heading = h("div", { class: "row heading" }, h("h1", {}, "Compare runs"), number, h("span", { class: "grow" }),
+    parting);
+  put(container, heading, said, drawing, choice, settings);
 
   function choose() {
     address.change({ run: [...picked] });
@@ -52,6 +54,8 @@ export async function show(container, { signal }) {
   async function refresh() {
     const mine = ++turn;
     drawing.hidden = state.run.length === 0;
+    parting.hidden = state.run.length !== 2;
+    parting.setAttribute("href", addressOf("/diff", { run: state.run }));
     number.textContent = state.run.length ? count(state.run.length)
       : "Choose two or more below, or select them in the table of runs.";
     try {

@@ -70,7 +70,7 @@ function session(container, id, agents, query) {
     agent.world ? h("span", { class: "tag" }, agent.world) : null,
     h("span", { class: "grow" }), agent.game ? opponents(agent, opponent, agents) : null,
     link("/play", { class: "button" }, "Other agents")), stageBox);
-  return stage(stageBox, about);
+  return stage(stageBox, about).end;
 }
 
 function replay(container, query) {
@@ -80,7 +80,7 @@ function replay(container, query) {
   const about = Object.fromEntries(keys.map((key) => [key, query.get(key)]));
   put(container, h("div", { class: "row play-head" }, h("h1", {}, "Replay of a match"), h("span", { class: "grow" }),
     link(`/leagues/${part(place)}/${part(name)}`, { class: "button" }, `League of ${name}`)), stageBox);
-  return stage(stageBox, about);
+  return stage(stageBox, about).end;
 }
 
 /** Links rather than a state: an address can be sent to somebody. */

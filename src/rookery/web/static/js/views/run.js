@@ -36,7 +36,9 @@ export async function show(container, { params, signal }) {
   const header = runHeader(model, session), place = h("div");
   header.draw();
   put(container, header.element, place);
-  const context = { model, board, known, address, get bar() { board.bar = zoomBar(board); return board.bar; } };
+  const context = {
+    model, board, known, address, session, get bar() { board.bar = zoomBar(board); return board.bar; },
+  };
   const pages = TABS.map(([id, title, load]) => ({ id, title, load, show: (panel, fill) => fill(panel, context) }));
   const parts = tabs(place, pages, {
     label: "Parts of the run", selected: address.state.tab, onSelect: (tab) => address.change({ tab }),

@@ -11,13 +11,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from rookery.console import printable
 from rookery.errors import OptionError, RunError
 from rookery.files import open_plain
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import history
 from rookery.training.storage.run_dir import RunDir
 
-Word = Literal["worst", "drop", "nan"]
+Word = Literal["worst", "drop", "nan", "crash"]
 RECENT = 100  # episodes that the worst one is compared with
 FEW = 10  # episodes before which nothing is the worst
 
@@ -39,7 +40,7 @@ class Moment:
 def find_moment(
     run: RunDir, at: int | str | None = None, update: int | None = None, episode: int | None = None
 ) -> Moment:
-    """The moment that is meant: one of the three is given. `at` is a step, or "worst", "drop" or "nan"."""
+    """The moment that is meant: one of the three is given. `at` is a step, or "worst", "drop", "nan" or "crash"."""
     if sum(value is not None for value in (at, update, episode)) != 1:
         raise OptionError("give one moment: a step or a word as `at`, an `update`, or an `episode`")
     if update is not None:
@@ -47,7 +48,7 @@ def find_moment(
     if episode is not None:
         return _of_episode(run, _positive("episode", episode))
     if at in get_args(Word):
-        return {"worst": _worst, "drop": _drop, "nan": _first_nan}[str(at)](run)
+        return {"worst": _worst, "drop": _drop, "nan": _first_nan, "crash": _crash}[str(at)](run)
     step = _step(at)
     return Moment(step, known=step)
 
@@ -127,6 +128,22 @@ def _first_nan(run: RunDir) -> Moment:
             )
         known = row.step
     raise RunError(f"every loss that {run.name} has recorded is a number")
+
+
+def _crash(run: RunDir) -> Moment:
+    """The last moment before the error that ended the run, which the run has noted."""
+    noted = run.birth().get("crash")
+    crash: Mapping[str, Any] = noted if isinstance(noted, dict) else {}
+    step, update, known = (crash.get(name) for name in ("step", "update", "known"))
+    if type(known) is not int or known < 0 or (type(step) is not int and type(update) is not int):
+        raise RunError(f"{run.name} has no record of an error that ended it")
+    if type(update) is int:
+        return Moment(None, max(1, update), known, text=f"update {update:,}, the last one before {_error(crash)}")
+    return Moment(step, known=known, text=f"step {step:,}, the last one before {_error(crash)}")
+
+
+def _error(crash: Mapping[str, Any]) -> str:
+    return printable(str(crash.get("error", "an error")))[:200]
 
 
 # --- by an episode ----------------------------------------------------------------------------------------------------
