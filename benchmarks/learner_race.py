@@ -1,11 +1,13 @@
 """How soon PPO, DQN and PQN reach a level, with the settings that `rookery train ID --learner NAME` takes by itself:
 
-    python benchmarks/learner_race.py [--only NAME ...] [--seeds 5] [--first-seed 1] [--json FILE]
+    python benchmarks/learner_race.py [--only NAME ...] [--seeds 5] [--first-seed 1] [--learners pqn ppo dqn]
+                                      [--set KEY=VALUE ...] [--json FILE]
 
 A run ends at its first evaluation (20 episodes) that reaches the level. Learners take turns, seed by seed. Figures are
 medians over seeds of the seconds of training, without evaluations: of a CPU's time, so that other programs on the
 machine do not count; with `--device cuda` of the clock. A run of PPO or DQN that misses the level counts with all its
-seconds, one of PQN as endless. `catch` needs a GPU, `lunarlander` gymnasium[box2d].
+seconds, one of PQN as endless. `--learners pqn` trains PQN alone, and `--set` changes its settings, to choose them.
+`catch` needs a GPU, `lunarlander` gymnasium[box2d].
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import rookery
 from engine_rows import Row
 from learning import quiet
 from report import measured, parser_for, report
+from rookery.config.layers import merge, parse_override
 
 MOST_OF_PPO, MOST_OF_DQN = 1.5, 1.0  # PQN's seconds over theirs
 
@@ -71,31 +74,33 @@ class Clock(rookery.Callback):
             run.stop("reached")
 
 
-def raced(race: Race, learner: str, seed: int, device: str) -> Clock:
+def raced(race: Race, learner: str, seed: int, device: str, settings: dict[str, Any]) -> Clock:
     """One run."""
-    clock = Clock(race.level, device)
+    clock, given = Clock(race.level, device), merge(race.settings.get(learner, {}), settings)
     with tempfile.TemporaryDirectory() as folder, quiet():
         rookery.train(
             race.world, learner=learner, seed=seed, runs_dir=folder, device=device, callbacks=[clock],
             evaluation={"episodes": 20, "every": race.every}, checkpoints={"every": 10**9},
-            monitor={"panel": False, "plot": False, "tensorboard": False}, **race.settings.get(learner, {}),
+            monitor={"panel": False, "plot": False, "tensorboard": False}, **given,
         )  # fmt: skip
     return clock
 
 
-def race_rows(name: str, seeds: range, device: str) -> Iterator[Row]:
-    """PQN's seconds over those of the others."""
+def race_rows(name: str, seeds: range, device: str, learners: list[str], settings: dict[str, Any]) -> Iterator[Row]:
+    """PQN's seconds over those of the others, which `settings` are not for."""
     race = RACES[name]
-    clocks: dict[str, list[Clock]] = {"pqn": [], "ppo": [], "dqn": []}
+    clocks: dict[str, list[Clock]] = {learner: [] for learner in learners}
     for seed in seeds:
         for learner, runs in clocks.items():
-            runs.append(raced(race, learner, seed, device))
-    endless = [clock.seconds if clock.reached else np.inf for clock in clocks["pqn"]]
-    mine = float(np.median(endless))
-    for other, most in (("ppo", MOST_OF_PPO), ("dqn", MOST_OF_DQN)):
-        theirs = float(np.median([clock.seconds for clock in clocks[other]]))
-        what = f"{race.world} to {race.level:g}: seconds of PQN over {other.upper()}"
-        yield Row(what, _words(clocks["pqn"]), _words(clocks[other]), mine / theirs, most, unit="x", most=True)
+            runs.append(raced(race, learner, seed, device, settings if learner == "pqn" else {}))
+    mine = float(np.median([clock.seconds if clock.reached else np.inf for clock in clocks["pqn"]]))
+    for other, most in {"ppo": MOST_OF_PPO, "dqn": MOST_OF_DQN}.items():
+        if other in clocks:
+            theirs = float(np.median([clock.seconds for clock in clocks[other]]))
+            what = f"{race.world} to {race.level:g}: seconds of PQN over {other.upper()}"
+            yield Row(what, _words(clocks["pqn"]), _words(clocks[other]), mine / theirs, most, unit="x", most=True)
+    if len(clocks) == 1:
+        yield Row(f"{race.world} to {race.level:g}: seconds of PQN", _words(clocks["pqn"]), "", mine, np.inf, most=True)
 
 
 def _words(runs: list[Clock]) -> str:
@@ -110,10 +115,13 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5, help="how many (default: %(default)s)")
     parser.add_argument("--first-seed", type=int, default=1, help="recipes are chosen on 101 and up")
     parser.add_argument("--device", default="cpu", help="(default: %(default)s)")
+    parser.add_argument("--learners", nargs="+", default=["pqn", "ppo", "dqn"], help="(default: %(default)s)")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of PQN's configuration")
     args = parser.parse_args()
     logging.getLogger("rookery").setLevel("WARNING")
     seeds = range(args.first_seed, args.first_seed + args.seeds)
-    rows = {name: partial(race_rows, name, seeds, args.device) for name in RACES}
+    how = seeds, args.device, args.learners, merge(*map(parse_override, args.set))
+    rows = {name: partial(race_rows, name, *how) for name in RACES}
     return report(measured(rows, args.only), "PPO, DQN and PQN", args.json)
 
 

@@ -11,8 +11,9 @@ from gymnasium import spaces
 from torch import nn
 
 from rookery.learners import networks
-from rookery.learners.encoders import IMAGE_FLOOR, Encoder, ImageNet, all_images_small, one_hot
+from rookery.learners.encoders import Encoder, all_images_small, one_hot
 from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.image_nets import IMAGE_FLOOR, HalvingPool, ImageNet
 from rookery.learners.learner import load_module, module_state
 from rookery.learners.networks import MLP, EnsembleMLP, orthogonal, with_params_from
 from rookery.learners.observations import leaves_of, split
@@ -186,6 +187,28 @@ def test_grey_pictures_get_a_channel() -> None:
     flat, deep = (encoder_of(spaces.Box(0, 255, shape, np.uint8)) for shape in ((20, 12), (1, 20, 12)))
     picture = torch.randint(0, 255, (2, 20, 12), dtype=torch.uint8)
     torch.testing.assert_close(flat([picture]), deep([picture.unsqueeze(1)]))
+
+
+@pytest.mark.parametrize("size", [(84, 84), (5, 8), (1, 3)])
+def test_pooling_halves_a_picture_as_torch_does(size) -> None:
+    """Values and gradients are those of a maximum over 3 x 3 pixels with an edge."""
+    planes = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    mine, its = HalvingPool()(planes), torch.nn.functional.max_pool2d(planes, 3, 2, 1)
+    assert torch.equal(mine, its)
+    weights = torch.randn(its.shape, generator=torch.Generator().manual_seed(2))
+    gradients = [torch.autograd.grad((pooled * weights).sum(), planes)[0] for pooled in (mine, its)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_residual_network_is_an_encoder_of_images() -> None:
+    """As published: 3 x 5 convolutions, 256 features from pictures that were halved three times."""
+    (leaf,) = leaves_of(spaces.Box(0, 255, (4, 84, 84), np.uint8))
+    encoder = Encoder([leaf], normalise=False, images_as="impala")
+    (net,) = encoder.images.values()
+    assert sum(isinstance(part, nn.Conv2d) for part in net.modules()) == 15
+    assert net.project[0].in_features == 32 * 11 * 11
+    assert encoder([leaf.blank(2)]).shape == (2, encoder.width) == (2, 256)
+    assert encoder.is_trained
 
 
 def test_choices_are_not_normalised() -> None:

@@ -10,9 +10,8 @@ the space; with `normalise_observations`, vectors in it are normalised. `network
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -20,48 +19,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.errors import OptionError
+from rookery.learners.image_nets import FlatImage, ImageInput, ImageNet, LevelledImage, ResidualImageNet
 from rookery.learners.learner_spec import Options
-from rookery.learners.networks import orthogonal
 from rookery.learners.normalize import RunningNorm
 from rookery.learners.observations import MASK_KEY, Leaf
 from rookery.learners.plain_spaces import SMALL_IMAGE
 from rookery.user_code import find_in_file
 
-IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
-VECTOR_FLOOR = 1e-8
-IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
-
-
-class ImagePlan(NamedTuple):
-    """The convolutions for images whose shorter side is at least `side`: width, kernel and stride of each, and the
-    number of features."""
-
-    side: int
-    convolutions: tuple[tuple[int, int, int], ...]
-    features: int
-
-
-# Large images shrink as in the classic network for Atari. That one would reduce an image of 36 x 40 to a single
-# position, and lose where things are: smaller strides keep 5 x 6 positions, at half the width for the same cost.
-IMAGE_PLANS = (
-    ImagePlan(56, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
-    ImagePlan(24, ((16, 4, 2), (32, 4, 2), (32, 3, 1)), 256),
-    ImagePlan(12, ((32, 3, 2), (64, 3, 1), (64, 3, 1)), 512),
-    ImagePlan(0, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512),
-)
+# By the option `images`. A run replaces "auto" by what suits its images; a learner by itself has convolutions.
+IMAGE_NETS = {
+    "auto": ImageNet, "cnn": ImageNet, "impala": ResidualImageNet, "flat": FlatImage, "levels": LevelledImage,
+}  # fmt: skip
 
 
 class Encoder(nn.Module):
     """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
-    convolutions ("cnn"), as vectors of pixels ("flat"), or of levels of grey ("levels"). `normalise` shifts and scales
-    vectors and images by running statistics."""
+    convolutions ("cnn", "impala"), as vectors of pixels ("flat"), or of levels of grey ("levels"). `normalise` shifts
+    and scales vectors and images by running statistics."""
 
     def __init__(self, leaves: Sequence[Leaf], normalise: bool, images_as: str = "cnn") -> None:
         super().__init__()
-        flat = images_as in ("flat", "levels")
 
         def net(leaf: Leaf, normalise: bool) -> ImageInput:
-            kind = LevelledImage if images_as == "levels" and leaf.levels else FlatImage if flat else ImageNet
+            kind = FlatImage if images_as == "levels" and not leaf.levels else IMAGE_NETS[images_as]
             return kind(leaf, normalise)
 
         self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
@@ -70,7 +50,7 @@ class Encoder(nn.Module):
         self.images = nn.ModuleDict(images)
         width = sum(leaves[k].width for k in self.vectors)
         self.norm = RunningNorm(width) if normalise and width else None
-        self.is_trained = bool(images) and not flat  # whether it has parameters
+        self.is_trained = bool(images) and images_as not in ("flat", "levels")  # whether it has parameters
         self.is_vector = len(leaves) == 1 and leaves[0].shape == (width,)  # as it is, or normalised
         self.is_identity = self.is_vector and self.norm is None
         self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
@@ -122,95 +102,6 @@ def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
         for k, (size, start) in enumerate(zip(leaf.sizes, leaf.starts, strict=True))
     ]
     return torch.cat(parts, -1).float()
-
-
-class ImageInput(nn.Module):
-    """One image as numbers near 0 to 1, normalised pixel by pixel."""
-
-    features: int
-
-    def __init__(self, leaf: Leaf, normalise: bool, floor: float) -> None:
-        super().__init__()
-        self.leaf = leaf
-        self.norm = RunningNorm(math.prod(leaf.shape), floor) if normalise else None
-
-    def planes(self, image: Tensor) -> Tensor:
-        """[batch, channels, height, width], as numbers near 0 to 1."""
-        if len(self.leaf.shape) == 2:
-            image = image.unsqueeze(1)
-        elif self.leaf.channels_last:
-            image = image.movedim(-1, 1)
-        return image.float() / 255.0 if self.leaf.byte else image
-
-    def normalised(self, image: Tensor) -> Tensor:
-        """The same, relative to the running statistics."""
-        planes = self.planes(image)
-        return planes if self.norm is None else self.norm(planes.flatten(1)).view(planes.shape)
-
-    def update_normalisers(self, images: Tensor) -> None:
-        """Add a batch to the running statistics."""
-        if self.norm is not None:
-            for some in images.split(IMAGES_AT_ONCE):
-                self.norm.update(self.planes(some).flatten(1))
-
-
-class FlatImage(ImageInput):
-    """All pixels of one small image as a vector, scaled as vectors are: a pixel that is rarely on counts as much as
-    others. Convolutions would lose where things are."""
-
-    def __init__(self, leaf: Leaf, normalise: bool) -> None:
-        super().__init__(leaf, normalise, VECTOR_FLOOR)
-        self.features = math.prod(leaf.shape)
-        self.register_buffer("flat", torch.ones(1))  # tells a checkpoint of it from one of a vector
-
-    def forward(self, image: Tensor) -> Tensor:
-        """The pixels of a batch of images."""
-        return self.normalised(image).flatten(1)
-
-
-class LevelledImage(ImageInput):
-    """A small image of greys as a vector: for each pixel and level, whether the pixel reaches it."""
-
-    levels: Tensor
-
-    def __init__(self, leaf: Leaf, normalise: bool) -> None:
-        super().__init__(leaf, False, VECTOR_FLOOR)
-        self.features = math.prod(leaf.shape) * len(leaf.levels)
-        self.norm = RunningNorm(self.features, VECTOR_FLOOR) if normalise else None
-        self.register_buffer("levels", torch.tensor(leaf.levels, dtype=torch.uint8))
-
-    def planes(self, image: Tensor) -> Tensor:
-        """[batch, pixels and levels], as 0 or 1."""
-        return (image.flatten(1).unsqueeze(-1) >= self.levels).flatten(1).float()
-
-    def forward(self, image: Tensor) -> Tensor:
-        """The levels of a batch of images."""
-        return self.normalised(image)
-
-
-class ImageNet(ImageInput):
-    """Convolutions for one image: three layers, with strides that fit its size.
-
-    Normalised, each pixel is relative to its own mean. On a screen that is mostly scenery, two states differ in few
-    pixels: an agent on a Game Boy learned from the screen after 60,000 steps, without after 300,000 or never.
-    """
-
-    def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
-        super().__init__(leaf, normalise, IMAGE_FLOOR)
-        shape = self.planes(torch.zeros(1, *leaf.shape)).shape
-        plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
-        self.features = plan.features
-        channels, layers = shape[1], list[nn.Module]()
-        for width, kernel, stride in plan.convolutions:
-            layers += [orthogonal(nn.Conv2d(channels, width, kernel, stride)), nn.ReLU()]
-            channels = width
-        self.convolutions = nn.Sequential(*layers, nn.Flatten())
-        flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
-        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Features of a batch of images."""
-        return self.project(self.convolutions(self.normalised(image)))
 
 
 def all_images_small(leaves: Sequence[Leaf]) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-EPS = 1e-5  # added to variances
+EPS = 1e-3  # added to variances
 Layer = tuple[Any, Any]  # weights [outputs, inputs] and biases
 
 
@@ -14,8 +14,9 @@ def folded(weights: Sequence[Any], norms: Sequence[Mapping[str, Any]], bias: Any
     """The layers of the plain perceptron. The first norm is that of the inputs, each other one follows a hidden layer;
     `bias` is the last layer's."""
     inputs, *hidden = norms
-    first = weights[0] * (inputs["variance"] + EPS) ** -0.5
-    starts = [(first, -(first @ inputs["mean"])), *((weight, 0.0) for weight in weights[1:])]
+    scale = inputs["gain"] * (inputs["variance"] + EPS) ** -0.5
+    first = weights[0] * scale, weights[0] @ (inputs["bias"] - inputs["mean"] * scale)
+    starts = [first, *((weight, 0.0) for weight in weights[1:])]
     layers = [_normed(*layer, norm) for layer, norm in zip(starts, hidden, strict=False)]
     weight, before = starts[-1]
     return [*layers, (weight, before + bias)]

@@ -54,11 +54,11 @@ class Options(BaseModel):
         False,
         description="Scale rewards so that discounted returns have standard deviation 1, by running statistics.",
     )
-    images: Literal["auto", "cnn", "flat", "levels"] = Field(
+    images: Literal["auto", "cnn", "impala", "flat", "levels"] = Field(
         "auto",
-        description="How images are read: cnn by convolutions, flat as one vector of all pixels, levels as one vector "
-        "with a number per pixel and level of grey. auto is flat for images with a side below 12 pixels, where a "
-        "position is worth more than a pattern, and levels if they have one plane.",
+        description="How images are read: cnn by convolutions, impala by a residual network, flat as one vector of all "
+        "pixels, levels as one vector with a number per pixel and level of grey. auto is cnn, but flat for images with "
+        "a side below 12 pixels, and levels if those have one plane.",
     )
     network: Annotated[str | None, Reaches("code", when_playing=True)] = Field(
         None,
@@ -128,6 +128,11 @@ class ReplayOptions(Options):
         "step", description="What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
     )
     n_step: int = Field(1, ge=1, description="Rewards summed before the target network's value is added.")
+    hindsight: int = Field(
+        0, ge=0, le=100,
+        description="In worlds with goals: how often each transition is stored again, with a goal that was reached "
+        "later in its episode; 0 for never, 4 is usual.",
+    )  # fmt: skip
     tau: float = Field(0.005, gt=0, le=1, description="Share of the weights that the target network takes per update.")
     max_grad_norm: float | None = Field(
         None, gt=0, description="Gradients with a larger norm are scaled down to it; if omitted, none are."

@@ -377,6 +377,7 @@ class XQCOptions(SACOptions):
     policy_delay: int = Field(3, ge=1, description="Updates of the critics per update of the actor.")
     atoms: int = Field(101, ge=2, lt=2**16, description="Values among which the critics distribute probability.")
     value_limit: float = Field(5.0, gt=0, description="The atoms lie between minus this and this.")
+    hidden: Sizes = Field([256, 256, 256, 256], description="Widths of the actor's hidden layers.")
     critic_hidden: Sizes | None = Field(
         [512, 512, 512, 512], description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
     )

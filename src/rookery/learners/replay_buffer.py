@@ -170,12 +170,12 @@ class ReplayBuffer:
 
     def add(
         self,
-        buffer: NStepBuffer,
+        buffer: Any,
         complete: Complete,
         next_leaves: Sequence[Tensor],
         next_masks: Tensor | None,
     ) -> np.ndarray:
-        """Keep transitions that `pending` found complete; returns where they are."""
+        """Keep transitions that began at places of the `leaves` and `actions` of a buffer; returns where they are."""
         begun, places, outcomes = (torch.from_numpy(part).to(self.device) for part in complete)
         count, tensors = len(complete[0]), self._tensors
         sources = [(f"leaf{k}", leaf, begun) for k, leaf in enumerate(buffer.leaves)]

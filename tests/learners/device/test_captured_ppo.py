@@ -47,21 +47,29 @@ def test_values_are_stored_while_acting():
     torch.testing.assert_close(captured.acted_values(), stored, rtol=1e-4, atol=1e-5)
 
 
-def test_envs_that_return_arrays_give_the_same():
-    """Last observations that come one by one are evaluated before the update."""
-    plain, captured = pair("recurrent")
-    random, rows = np.random.default_rng(4), slice(0, ENVS)
-    for _ in range(2 * STEPS):
-        seen, rewards = random.normal(size=(ENVS, 4)).astype(np.float32), random.normal(size=ENVS)
-        terminated, truncated = random.random((2, ENVS)) < 0.3
+@pytest.mark.parametrize("kind", ["recurrent", "image", "pqn_image"])
+def test_envs_that_return_arrays_give_the_same(kind):
+    """In two groups; last observations that come one by one are evaluated before the update."""
+    plain, captured = pair(kind)
+    random, half = np.random.default_rng(4), ENVS // 2
+    (leaf,) = plain.leaves
+
+    def observe(count: int) -> np.ndarray:
+        numbers = random.normal(size=(count, *leaf.shape))
+        return (numbers * 255).astype(np.uint8) if leaf.byte else numbers.astype(np.float32)
+
+    for k in range(4 * STEPS):
+        rows = slice(k % 2 * half, k % 2 * half + half)
+        seen, then, rewards = observe(half), observe(half), random.normal(size=half)
+        terminated, truncated = random.random((2, half)) < 0.3
         ended = np.flatnonzero(terminated | truncated)
-        finals = (ended, list(random.normal(size=(len(ended), 4)).astype(np.float32))) if len(ended) else None
+        finals = (ended, list(observe(len(ended)))) if len(ended) else None
         for ppo in (plain, captured):
             assert isinstance(ppo.explore(seen, rows), np.ndarray)
-            ppo.record(rows, StepBatch(seen, rewards, terminated, truncated, finals))
+            ppo.record(rows, StepBatch(then, rewards, terminated, truncated, finals))
         if plain.ready():
-            assert plain.update() == pytest.approx(captured.update(), rel=1e-4, abs=1e-6)
-    torch.testing.assert_close(captured.adam.flat, plain.adam.flat, rtol=1e-4, atol=1e-6)
+            assert plain.update() == pytest.approx(captured.update(), rel=2e-3, abs=2e-5)
+    torch.testing.assert_close(captured.adam.flat, plain.adam.flat, rtol=1e-3, atol=2e-5)
 
 
 def test_a_started_rollout_continues_on_another_device():

@@ -1,7 +1,7 @@
 """XQC: SAC with critics that are easy to optimise (Palenicek et al., 2025), for continuous actions.
 
 Three changes make the same number of updates worth several times as much: batch normalisation before every activation;
-hidden weights whose rows keep the length 1, so that the step size does not wear off; and critics that estimate a
+weights whose rows keep the length 1, so that the step size does not wear off; and critics that estimate a
 distribution over values, trained by cross-entropy. Rewards are scaled so that values fit the atoms of distributions.
 
 Batch statistics are those of present and next pairs of observations and actions together (CrossQ: Bhatt et al., 2024).
@@ -25,7 +25,7 @@ from rookery.learners.networks import ACTIVATIONS
 from rookery.learners.registry import XQCOptions
 from rookery.learners.replay_buffer import ReplayBatch
 
-MOMENTUM = 0.01  # share of a batch in the running statistics
+MOMENTUM = 0.01  # share of an update's batch in the running statistics
 Step = tuple[Tensor, Tensor, Tensor]  # of a gradient step: the critics' logits, their targets, and the entropy
 
 
@@ -35,17 +35,17 @@ class BatchNorm(nn.Module):
     mean: Tensor | None
     variance: Tensor | None
 
-    def __init__(self, features: int, learned: bool = True) -> None:
+    def __init__(self, features: int, momentum: float) -> None:
         super().__init__()
+        self.momentum = momentum
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("variance", torch.ones(features))
-        self.gain = nn.Parameter(torch.ones(features)) if learned else None
-        self.bias = nn.Parameter(torch.zeros(features)) if learned else None
+        self.gain, self.bias = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features))
 
     def forward(self, values: Tensor, by_batch: bool) -> Tensor:
         """Of values [..., rows], with all features in the first axes."""
         columns = values.reshape(1, -1, values.shape[-1])
-        normed = F.batch_norm(columns, self.mean, self.variance, self.gain, self.bias, by_batch, MOMENTUM, EPS)
+        normed = F.batch_norm(columns, self.mean, self.variance, self.gain, self.bias, by_batch, self.momentum, EPS)
         return normed.view(values.shape)
 
     def arrays(self) -> Mapping[str, Any]:
@@ -58,19 +58,17 @@ class NormedNet(nn.Module):
     statistics are computed from is contiguous."""
 
     def __init__(
-        self, members: int, inputs: int, hidden: Sequence[int], outputs: int, activation: str, gain: float = 1.0
+        self, members: int, inputs: int, hidden: Sequence[int], outputs: int, activation: str, momentum: float
     ) -> None:
-        """`gain` is the initial length of the last layer's rows."""
         super().__init__()
         widths = [inputs, *hidden, outputs]
-        self.norms = nn.ModuleList([BatchNorm(inputs, False), *(BatchNorm(members * width) for width in hidden)])
+        self.norms = nn.ModuleList(BatchNorm(n, momentum) for n in (inputs, *(members * width for width in hidden)))
         sizes = zip(widths[1:], widths[:-1], strict=True)
         self.weights = nn.ParameterList([torch.empty(members, *size) for size in sizes])
         self.bias = nn.Parameter(torch.zeros(members, 1, outputs))
         self.activation_name, self.activation = activation, ACTIVATIONS[activation]
         for weight in self.weights if not self.bias.is_meta else ():  # of which only the sizes matter
             weight.data = F.normalize(torch.randn(weight.shape), dim=-1)
-        self.weights[-1].data.mul_(gain)
 
     def forward(self, features: Tensor, by_batch: bool = False) -> Tensor:
         """Outputs [members, rows, outputs] for features [rows, inputs]."""
@@ -82,8 +80,9 @@ class NormedNet(nn.Module):
 
     @torch.no_grad()
     def project(self) -> None:
-        """Give the rows of hidden layers the length 1 again. The norms that follow them hide the difference."""
-        for weight in self.weights[:-1]:
+        """Give the rows the length 1 again. In hidden layers, the norms that follow hide the difference; in the last
+        one it limits how certain actors and critics can be."""
+        for weight in self.weights:
             weight.div_(weight.norm(dim=-1, keepdim=True))
 
     @property
@@ -100,7 +99,8 @@ class XQCPolicy(SACPolicy):
     net: Any
 
     def make_net(self, options: XQCOptions) -> NormedNet:
-        return NormedNet(1, self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
+        momentum = 1.0 - (1.0 - MOMENTUM) ** options.policy_delay  # it sees one batch of so many
+        return NormedNet(1, self.encoder.width, options.hidden, 2 * self.size, options.activation, momentum)
 
     def forward(self, features: Tensor, by_batch: bool = False) -> tuple[Tensor, Tensor]:
         mean, log_std = self.net(features, by_batch)[0].chunk(2, -1)
@@ -128,7 +128,7 @@ class XQC(SAC):
         return policy
 
     def make_ensemble(self, count: int, inputs: int, hidden: Sequence[int]) -> NormedNet:
-        return NormedNet(count, inputs, hidden, self.options.atoms, self.options.activation)
+        return NormedNet(count, inputs, hidden, self.options.atoms, self.options.activation, MOMENTUM)
 
     @property
     def target_entropy(self) -> float:

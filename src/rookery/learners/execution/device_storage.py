@@ -13,7 +13,7 @@ from torch import Tensor
 from rookery.errors import CheckpointError
 from rookery.learners.noise import STRETCH, Epsilon, pink
 from rookery.learners.observations import Leaf
-from rookery.learners.replay_buffer import Complete, NStepBuffer, ReplayBuffer
+from rookery.learners.replay_buffer import Complete, ReplayBuffer
 
 RESULTS = ("rewards", "terminated", "ended")
 
@@ -27,7 +27,7 @@ class DeviceReplay(ReplayBuffer):
         super().__init__(leaves, action, capacity, device)
 
     def add(
-        self, buffer: NStepBuffer, complete: Complete, next_leaves: Sequence[Tensor], next_masks: Tensor | None
+        self, buffer: Any, complete: Complete, next_leaves: Sequence[Tensor], next_masks: Tensor | None
     ) -> np.ndarray:
         slots = super().add(buffer, complete, next_leaves, next_masks)
         self._tell()

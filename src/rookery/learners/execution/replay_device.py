@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rookery.errors import OptionError
 from rookery.learners.captured_call import CapturedCall
 from rookery.learners.execution.device_storage import DeviceEpsilon, DeviceNoise, DeviceNStep, DeviceReplay
 from rookery.learners.execution.replay_host import SHOW_EVERY, ReplayHost
@@ -152,6 +153,8 @@ class RoundDevice(ReplayDevice):
     `write` between them may be captured."""
 
     def __init__(self, learner: Any, replay: DeviceReplay | None = None) -> None:
+        if learner.options.hindsight:
+            raise OptionError("`hindsight` needs envs on the CPU: --set backend=kernel")
         super().__init__(learner, replay)
         self._changes = 0  # of options or of the number of envs
 

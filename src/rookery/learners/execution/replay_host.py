@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.errors import CheckpointError
+from rookery.errors import CheckpointError, OptionError
 from rookery.learners.action_spaces import mask_of
 from rookery.learners.execution.execution import Execution
+from rookery.learners.execution.hindsight import HindsightBuffer
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Finals, StepBatch, Tree
 from rookery.learners.noise import Epsilon, Noise
@@ -39,6 +40,7 @@ class ReplayHost(Execution):
     tree: Any = None  # of priorities
     noise: Any  # that continuous actions are explored with
     epsilon_greedy: Any  # how discrete actions are
+    hindsight: HindsightBuffer | None = None  # the n-step buffer of worlds with goals
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
@@ -62,7 +64,9 @@ class ReplayHost(Execution):
 
     def make_n_step(self, *args: Any) -> Any:
         """Where steps wait for those that follow."""
-        return NStepBuffer(*args)
+        if self.learner.options.hindsight:
+            self.hindsight = HindsightBuffer(self.learner)
+        return self.hindsight or NStepBuffer(*args)
 
     def make_replay(self, size: int, prioritised: bool) -> None:
         """The buffer of transitions, and their priorities."""
@@ -126,9 +130,18 @@ class ReplayHost(Execution):
         if len(complete[0]):
             following, masks = self._next_leaves(leaves, step.finals), self._next_masks(step)
             self.prefer_new(self.replay.add(self.n_step_buffer, complete, following, masks))
+            if self.hindsight is not None:
+                self._add_hindsight(rows.start, following, terminated, terminated | truncated)
         self.count_steps(len(rewards))
         if self._discrete:
             self.epsilon_greedy.count(int(np.count_nonzero(terminated | truncated)))
+
+    def _add_hindsight(self, start: int, following: list[Tensor], terminated: np.ndarray, ended: np.ndarray) -> None:
+        assert self.hindsight is not None
+        for place in np.flatnonzero(ended):
+            last = [leaf[place] for leaf in following]
+            for copies in self.hindsight.relabelled(start + int(place), last, bool(terminated[place])):
+                self.prefer_new(self.replay.add(copies, copies.complete, copies.next_leaves, None))
 
     def count_steps(self, steps: int) -> None:
         """So many steps were recorded: updates are due for them."""
@@ -152,6 +165,8 @@ class ReplayHost(Execution):
         final observation has a mask."""
         if not self._masked:
             return None
+        if self.hindsight is not None:
+            raise OptionError("`hindsight` does not support action masks")
         rows, actions, mask = len(step.rewards), self.learner.policy.actions, step.mask
         if mask is not None:
             self.learner.agent.check_mask(mask, rows)

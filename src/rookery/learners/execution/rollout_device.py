@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.captured_call import CapturedUpdate
-from rookery.learners.encoders import Encoder, ImageNet
+from rookery.learners.encoders import Encoder
 from rookery.learners.kernels.gpu.image_path import image_features
 from rookery.learners.kernels.gpu.precision import Products
 from rookery.learners.kernels.gpu.triton_support import has_kernels
@@ -29,7 +29,7 @@ class CapturedRollout(Accelerator):
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
         encoder, options = learner.policy.encoder, learner.options
-        self._images = type(encoder) is Encoder and any(isinstance(net, ImageNet) for net in encoder.images.values())
+        self._images = type(encoder) is Encoder and encoder.is_trained
         self.products = Products(options.precision, options.deterministic, learner.device, self._images)
         self._clip: Any = 0.0
         self._metrics = torch.zeros(len(learner.metric_names), device=learner.device)

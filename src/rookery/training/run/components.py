@@ -33,7 +33,7 @@ from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.option_errors import explain_option_errors, failure_options
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
-from rookery.training.resolve.world_choice import check_learner
+from rookery.training.resolve.world_choice import World, check_learner
 from rookery.training.run.adaptive_envs import Adaptation, AdaptiveNumEnvs, BackendReview
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.out_of_memory import announce_size, check_memory, enough_memory, has_images, learner_size
@@ -45,6 +45,7 @@ from rookery.training.storage.load_agent import write_agent
 from rookery.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
+    from rookery.learners.execution.hindsight import OfGoals  # it imports Numba
     from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
 
 MORE_EPISODES = 4  # times as many in an evaluation whose result is uncertain, unless the config says how many
@@ -255,12 +256,26 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
         learner: Learner = registry.make_learner(
             name, *spaces, options, rows, config.seed, device, **({} if execution is None else {"execution": execution})
         )
+    if getattr(options, "hindsight", 0):
+        learner.hindsight.compute_reward, learner.hindsight.compute_terminated = goal_functions(run.env_world)
     if note := plain_note(learner):
         say(note)
     agent = learner.agent
     agent.deterministic, agent.writer = config.evaluation.deterministic, write_agent
     agent.learner, agent.world = name, config.world
     return learner
+
+
+def goal_functions(world: World) -> tuple[OfGoals, OfGoals | None]:
+    """`compute_reward` of a world with goals, as Gymnasium-Robotics' envs have it, and `compute_terminated` if it has
+    one: of a kernel world's class, or of an env that is made for it."""
+    owner: Any = world.kernel_world
+    if owner is None:
+        with explain_option_errors(world):
+            owner = world.factory.make(0).unwrapped
+    if not callable(getattr(owner, "compute_reward", None)):
+        raise OptionError(f"`hindsight` needs a world with `compute_reward`, and {world.name} has none")
+    return owner.compute_reward, getattr(owner, "compute_terminated", None)
 
 
 def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:

@@ -1,4 +1,4 @@
-"""The convolutions of `ImageNet` as a GPU computes them fast: the same products, in another order of memory.
+"""Networks that read images as a GPU computes them fast: the same products, in another order of memory. Of `ImageNet`:
 
 - Bytes stay bytes until the first convolution, and the division by 255 moves into its weights: 256 levels are exact in
   bf16, their quotients are not.
@@ -6,6 +6,8 @@
   s * s * C planes of an image whose pixels are blocks of s x s pixels. Four planes would leave most of a tensor core
   idle.
 - A convolution adds its bias and cuts off negative numbers itself.
+
+`ResidualImageNet` has its planes beside each other, and torch's products.
 """
 
 from __future__ import annotations
@@ -16,14 +18,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rookery.learners.encoders import ImageNet
+from rookery.learners.image_nets import ImageInput, ImageNet, ResidualImageNet
 from rookery.learners.kernels.gpu.triton_support import has_kernels
 
 MANY_PLANES = 32  # from here on a convolution with a stride is as fast as one on blocks, which have to be written first
 
 
-def image_features(net: ImageNet, image: Tensor, dtype: torch.dtype) -> Tensor:
+def image_features(net: ImageInput, image: Tensor, dtype: torch.dtype) -> Tensor:
     """`net(image)`, computed in `dtype`."""
+    if isinstance(net, ResidualImageNet):
+        planes = net.normalised(image).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(image.device.type, dtype, enabled=dtype != torch.float32, cache_enabled=False):
+            return net.of_planes(planes).float()
+    assert isinstance(net, ImageNet)  # other networks have nothing to compute
     scale = 1.0
     if net.norm is None and net.leaf.byte:
         pixels, scale = _channels_last(net, image), 1.0 / 255.0
