@@ -42,7 +42,7 @@ class TuneResult:
 
     @property
     def best(self) -> Trial:
-        """Of the trials within 5 % of the fastest, the one with the fewest envs, then workers."""
+        """Of the trials within 2 % of the fastest, the one with the fewest envs, then workers."""
         plans = [trial.plan for trial in self.trials]
         return self.trials[plans.index(fastest(plans, [trial.steps_per_second for trial in self.trials]))]
 
@@ -148,7 +148,7 @@ def _print(result: TuneResult) -> None:
     out = printing.console()
     printing.print_table(out, table)
     out.print(
-        "\nFewest envs within 5 % of the best rate, which make_vec chooses from now on if you give neither number:"
+        "\nFewest envs within 2 % of the best rate, which make_vec chooses from now on if you give neither number:"
     )
     out.print(f"    {result.code}", style="bold", soft_wrap=True, markup=False)
     print_machine(out, result.machine)
