@@ -85,3 +85,4 @@ def test_sums_are_reported_from_the_largest():
     folders = lines[lines.index(["CPU", "s", "own", "children", "clock", "tests", "folder"]) + 1 :][:2]
     assert folders == [["12.0", "6.0", "6.0", "6.0", "3", "tests/b"], ["2.0", "2.0", "0.0", "2.0", "1", "tests/a"]]
     assert ["12.0", "6.0", "6.0", "6.0", "3", "tests/b/y.py::test"] in lines
+    assert lines[-2][:5] == ["14.0", "8.0", "6.0", "8.0", "4"]  # the sum of everything, last

@@ -19,6 +19,7 @@ import pytest
 
 Row = dict[str, Any]
 SLOWEST = 50
+LARGEST = 10
 
 
 class Recorder:
@@ -64,11 +65,17 @@ def report(rows: list[Row]) -> Iterator[str]:
     yield from table("folder", tests, lambda row: "/".join(file_of(row).split("/")[:2]))
     yield from table("file", tests, file_of)
     yield from table(f"the slowest {SLOWEST}", tests, lambda row: row["test"], SLOWEST)
-    yield from table(f"the slowest {SLOWEST}, all their cases", tests, lambda row: row["test"].split("[")[0], SLOWEST)
+    yield from table(f"the slowest {SLOWEST}, all their cases", tests, family_of, SLOWEST)
+    yield from table(f"the {LARGEST} largest files: where to look first", tests, file_of, LARGEST)
+    yield from table("all of them", rows, lambda row: "tests and their collection")
 
 
 def file_of(row: Row) -> str:
     return str(row["test"].split("::")[0])
+
+
+def family_of(row: Row) -> str:
+    return str(row["test"].split("[")[0])
 
 
 def table(title: str, rows: Iterable[Row], key: Callable[[Row], str], most: int | None = None) -> Iterator[str]:

@@ -69,7 +69,7 @@ def add_tune(commands: Commands) -> None:
     parser = add_command(
         commands, "tune", _tune, "find the best number of envs and workers",
         "Measures the serial backend and worker processes with several numbers of envs, and prints the call to copy: "
-        "the one with the fewest envs within 5 % of the best rate.",
+        "the one with the fewest envs within 2 % of the best rate.",
         "rookery tune my_env.py:MyEnv",
     )  # fmt: skip
     env_arguments(parser)

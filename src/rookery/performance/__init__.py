@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         total_return,
         volatility,
     )
-    from rookery.performance.worth import chance_of_worth, combined_chance, excess_moments, least_sharpe
+    from rookery.performance.worth import chance_of_worth, combined_chance, excess_moments, least_sharpe, needed_periods
 
 __all__ = [
     "ConfidenceInterval",
@@ -71,6 +71,7 @@ __all__ = [
     "minimum_track_record",
     "moments",
     "monthly_returns",
+    "needed_periods",
     "periods_per_year",
     "probabilistic_sharpe",
     "profit_factor",
@@ -93,6 +94,6 @@ __getattr__, __dir__ = lazy_names(
         ".periods": "by_period monthly_returns returns_by_period summarise",
         ".ratios": "Drawdown annual_return calmar drawdowns hit_rate longest_drawdown max_drawdown periods_per_year "
         "profit_factor sharpe simple_returns sortino total_return volatility",
-        ".worth": "chance_of_worth combined_chance excess_moments least_sharpe",
+        ".worth": "chance_of_worth combined_chance excess_moments least_sharpe needed_periods",
     },
 )

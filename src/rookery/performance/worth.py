@@ -10,7 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from rookery.errors import OptionError
-from rookery.performance.overfitting import NORMAL, deflated_sharpe, expected_maximum_sharpe, moments
+from rookery.performance.overfitting import (
+    NORMAL,
+    deflated_sharpe,
+    expected_maximum_sharpe,
+    minimum_track_record,
+    moments,
+)
 from rookery.performance.ratios import sharpe
 
 CONFIDENCE = 0.97  # that a promoted account is better than holding: noise then passes clearly below 5 %
@@ -64,6 +70,21 @@ def chance_of_worth(figures: Mapping[str, float], attempts: int) -> float:
         return 0.0
     ratio, skewness, kurtosis = (figures[name] for name in ("sharpe_per_bar", "skewness", "kurtosis"))
     return deflated_sharpe(ratio, bars, max(attempts, 1), 1 / (bars - 1), skewness, kurtosis)
+
+
+def needed_periods(figures: Mapping[str, float], attempts: int = 1, confidence: float = 0.95) -> float:
+    """How many bars would give `chance_of_worth` this confidence, if the account continues with the same ratio;
+    infinite if it earned nothing.
+
+    >>> account = {"sharpe_per_bar": 0.1, "observations": 1000, "skewness": 0.0, "kurtosis": 3.0}
+    >>> round(needed_periods(account)), round(needed_periods(account, attempts=500))
+    (273, 2211)
+    """
+    ratio, skewness, kurtosis = (figures[name] for name in ("sharpe_per_bar", "skewness", "kurtosis"))
+    if ratio <= 0:
+        return math.inf
+    alone = math.sqrt(minimum_track_record(ratio, 0.0, skewness, kurtosis, confidence) - 1)
+    return 1 + (alone + expected_maximum_sharpe(max(attempts, 1), 1.0) / ratio) ** 2
 
 
 def combined_chance(*chances: float) -> float:

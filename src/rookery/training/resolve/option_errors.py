@@ -100,7 +100,7 @@ def _creator(maker: Any) -> Any:
 def _worlds_with(option: str) -> str:
     """For which worlds the flag of this name is."""
     worlds = [spec.name for spec in registry.specs() if any(each.name == option for each in spec.options)]
-    return f"; --{option.replace('_', '-')} is for {' and '.join(worlds)}" if worlds else ""
+    return f"; --{option.replace('_', '-')} is for {', '.join(worlds)}" if worlds else ""
 
 
 def _is_library_error(world: BuildableWorld, error: Exception) -> bool:
