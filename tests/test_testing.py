@@ -487,12 +487,6 @@ class CannotBeSaved(Sound):
         self.lock = threading.Lock()
 
 
-class SlowReset(Sound):
-    def reset(self, **kwargs: Any) -> Any:
-        threading.Event().wait(0.03)
-        return super().reset(**kwargs)
-
-
 class Endless(Sound):
     def over(self) -> Any:
         return False
@@ -530,19 +524,28 @@ class Windowed(Sound):
         (NumpyRandom, "uses the global generator numpy.random."),
         (Greedy, "step() changes the action that it gets"),
         (CannotBeSaved, "the state cannot be saved"),
-        pytest.param(SlowReset, "a reset takes as long as", marks=pytest.mark.alone),
         (Endless, "no episode ended in a trial of "),
         (DoubleObservation, "step() number 0: observation is float64, its space float32: it is cast in every step"),
         (ChangingInfo, "step() number 1: info['place'] is of type str, and was a number before"),
         (ChangingNestedInfo, "info['more']['seen'] is an array of shape (2,), and was an array of shape (1,) before"),
         (EndlessInfoKeys, "infos have had more than 100 different keys"),
         (Windowed, "do not render while training"),
-        pytest.param("CartPole-v1", "give each worker many envs", marks=pytest.mark.alone),
     ],
 )
 def test_what_could_be_better_is_advice(world, words):
     """What rookery can live with is not a problem, but is told."""
     assert words in advice(world)
+
+
+@pytest.mark.parametrize(
+    ("step", "reset", "words"),
+    [(5e-6, 1e-5, ["give each worker many envs"]), (1e-3, 1.0, ["as long as 1,000 steps"]), (1e-3, 1e-3, [])],
+)
+def test_what_takes_long_is_advice(step, reset, words):
+    """By times that are given: those of a busy machine would say something else."""
+    report = WorldReport("a world", steps=1, reset_seconds=reset)
+    kernel_checks.advise_on_times(step, report)
+    assert [word in told for word, told in zip(words, report.advice, strict=True)] == [True] * len(words)
 
 
 class OneStep(gym.Env):

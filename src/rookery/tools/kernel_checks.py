@@ -139,7 +139,7 @@ def measure_env(
             resets.append(took)
     report.reset_seconds = statistics.median(resets)
     report.steps_per_second = count / (steps + in_resets - resets[0])
-    _advise(steps / count, report)
+    advise_on_times(steps / count, report)
     if not ended and len(resets) == 1:
         report.advice.append(
             f"no episode ended in a trial of {max(count, len(actions)):,} steps. Training reports the returns of "
@@ -168,7 +168,8 @@ def measure_batch(world: KernelWorld, seed: int, watch: Watch, report: WorldRepo
     report.batch_envs, report.batch_steps_per_second = envs.num_envs, count * envs.num_envs / took
 
 
-def _advise(step: float, report: WorldReport) -> None:
+def advise_on_times(step: float, report: WorldReport) -> None:
+    """What a step of so many seconds, beside the report's reset, suggests."""
     reset = report.reset_seconds
     if step < TINY_STEP:
         report.advice.append(f"a step takes only {printing.duration(step)}: give each worker many envs")
