@@ -100,6 +100,19 @@ def test_a_page_that_does_not_answer_gets_no_queue(server: DashboardServer) -> N
         assert frame["steps"] > 10  # the newest
 
 
+def test_a_server_with_many_open_files_has_sessions(server: DashboardServer) -> None:
+    """Their sockets have numbers above 1,023, which `select.select` does not take."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2048), limits[1]))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        while stack.enter_context(open(os.devnull)).fileno() < 1100:
+            pass
+        _frame(stack.enter_context(_connect(server, "agent=hockey")))
+
+
 @pytest.mark.slow
 def test_sessions_are_few_and_a_place_becomes_free(server: DashboardServer) -> None:
     def another() -> bool:
@@ -163,8 +176,9 @@ def test_a_session_that_dies_is_told(server: DashboardServer) -> None:
         for child in _children() - before:
             os.kill(child, signal.SIGKILL)
         with pytest.raises(ConnectionClosed):
-            while json.loads(socket.recv(timeout=10)).get("error") is None:
+            while (told := json.loads(socket.recv(timeout=10)).get("error")) is None:
                 pass
+            assert "process is gone (Killed)" in told
             socket.recv(timeout=10)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 import json
-import select
+import selectors
 import socket
 import struct
 import sys
 import time
 from typing import Any
 
+from rookery.engine.workers.channel import new_selector
 from rookery.web.play.play_request import LARGEST_SEED, PlayRequest, ReplayRequest
 
 MOST_UNSEEN = 3  # frames under way: a slow page gets the newest, never a queue
@@ -194,6 +195,8 @@ class SessionChannel:
 
     def __init__(self, link: socket.socket) -> None:
         self._link, self._rest = link, b""
+        self._selector = new_selector()
+        self._selector.register(link, selectors.EVENT_READ)
 
     def alive(self) -> None:
         """Say that the session is not stuck."""
@@ -211,7 +214,7 @@ class SessionChannel:
 
     def receive(self, seconds: float) -> list[dict[str, Any]]:
         """The messages that have come; waits up to this long for the first. Raises EOFError when the server is gone."""
-        if not select.select([self._link], [], [], max(0.0, seconds))[0]:
+        if not self._selector.select(max(0.0, seconds)):
             return []
         data = self._link.recv(1 << 16)
         if not data:
