@@ -49,8 +49,9 @@ def build_reset_and_step(shown: Sequence[tuple[str, int]], tells_success: bool) 
         if start < 0:
             start = integer(state, 0, count) if count > 1 else 0
         take_console(state, tables.starts[start])
-        for k in range(tables.start_memory.shape[1]):
-            memory[k] = tables.start_memory[start, k]
+        size = len(tables.start_memory) // count
+        for k in range(size):
+            memory[k] = tables.start_memory[start * size + k]
         state.start = start
         state.shown = AT_START
         read_values(state, memory, tables)

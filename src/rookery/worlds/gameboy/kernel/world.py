@@ -120,7 +120,8 @@ class GameBoyWorld(KernelWorld):
             "rom": cartridge.rom,
             "instructions": INSTRUCTIONS,
             "starts": np.array([_console_numbers(start) for start in starts], np.int64),
-            "start_memory": np.array([start.memory for start in starts]),
+            # One after the other: compiled code depends on the width of a table, and cartridges have RAM of six sizes.
+            "start_memory": np.concatenate([start.memory for start in starts]),
             "screens": np.array([start.screen.ravel() for start in starts]),
             "buttons": np.array([sum(map(KEYS.__getitem__, held)) for held in profile.actions.buttons], np.uint8),
             "picture": np.array(form, np.int64),
