@@ -1,11 +1,12 @@
 """What each test takes, for `make test-times`: `python tests/times.py FOLDER` prints the report of a run.
 
 A run with ROOKERY_TEST_TIMES=FOLDER writes a row for each phase of each test: seconds by the clock, and of the CPU in
-the process of the tests and in the processes that it has waited for.
+the process of the tests and in the processes that it has waited for, and how many files are open after it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -53,7 +54,8 @@ class Recorder:
             now, clock = os.times(), time.perf_counter() - began
             own = now.user + now.system - before.user - before.system
             children = now.children_user + now.children_system - before.children_user - before.children_system
-            row = {"test": test, "phase": phase, "clock": clock, "own": own, "children": children}
+            held = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+            row = {"test": test, "phase": phase, "clock": clock, "own": own, "children": children, "files": held}
             with self._file.open("a") as file:
                 file.write(json.dumps(row) + "\n")
 
@@ -67,7 +69,18 @@ def report(rows: list[Row]) -> Iterator[str]:
     yield from table(f"the slowest {SLOWEST}", tests, lambda row: row["test"], SLOWEST)
     yield from table(f"the slowest {SLOWEST}, all their cases", tests, family_of, SLOWEST)
     yield from table(f"the {LARGEST} largest files: where to look first", tests, file_of, LARGEST)
+    yield from left_open(rows)
     yield from table("all of them", rows, lambda row: "tests and their collection")
+
+
+def left_open(rows: list[Row]) -> Iterator[str]:
+    """The tests that left most files open: a leak, unless they import or compile what stays."""
+    more: dict[str, int] = defaultdict(int)
+    for before, row in itertools.pairwise(rows):
+        more[file_of(row)] += row.get("files", 0) - before.get("files", 0)
+    yield f"{'open':>8}  files that stay open after"
+    yield from (f"{count:8}  {name}" for name, count in sorted(more.items(), key=lambda item: -item[1])[:LARGEST])
+    yield ""
 
 
 def file_of(row: Row) -> str:

@@ -20,6 +20,7 @@ def gate() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_noise_is_not_promoted_skill_is_and_equals_do_not_replace(gate: ModuleType) -> None:
     """The bounds leave room for the chance of 40 studies."""
     for what, market, share, _, _ in gate.rates(40, seed=3, trials=(1, 5, 40)):

@@ -33,6 +33,7 @@ def test_it_is_short():
     assert "__main__" not in SCRIPT
 
 
+@pytest.mark.slow  # each of its calls is tested by itself
 @pytest.mark.timeout(900)
 def test_it_runs_as_a_file_and_nothing_is_lost(tmp_path, monkeypatch):
     """Then another process resumes its run, without training as the script does."""

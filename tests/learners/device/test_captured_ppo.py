@@ -47,7 +47,7 @@ def test_values_are_stored_while_acting():
     torch.testing.assert_close(captured.acted_values(), stored, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["recurrent", "image", "pqn_image"])
+@pytest.mark.parametrize("kind", ["recurrent", pytest.param("image", marks=pytest.mark.slow), "pqn_image"])
 def test_envs_that_return_arrays_give_the_same(kind):
     """In two groups; last observations that come one by one are evaluated before the update."""
     plain, captured = pair(kind)
@@ -82,7 +82,7 @@ def test_a_started_rollout_continues_on_another_device():
 
 
 def test_changed_options_and_memory_need_another_graph(monkeypatch):
-    _, captured = pair("image")
+    _, captured = pair("recurrent")
     released = []
     monkeypatch.setattr(captured.accelerator._update.call, "release", lambda: released.append(1))
 
