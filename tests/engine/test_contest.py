@@ -44,10 +44,11 @@ def test_a_busy_neighbour_slows_all_alike(given_rates):
     """A program that takes half of the machine for the first third of the time does not change which one is faster."""
     plans = [EnginePlan("process", 64, 2), EnginePlan("serial", 32, 1), EnginePlan("serial", 8, 1)]
     rates = dict(zip(plans, (100.0, 70.0, 60.0), strict=True))
-    turns = given_rates(rates, slow=lambda turn: turn < 10)
+    turns = given_rates(rates, slow=lambda turn: turn <= 9)
     found = contest.contest(resolve("CartPole-v1"), measured(1e-5), plans, 1.0)
     assert turns[:6] == plans * 2
-    assert [rate for rate, _ in found] == list(rates.values())
+    share = found[0][0] / rates[plans[0]]
+    assert [rate for rate, _ in found] == pytest.approx([share * rate for rate in rates.values()])
 
 
 def test_fewest_envs_of_those_as_fast():
@@ -78,6 +79,14 @@ def test_auto_chooses_the_number_of_envs(contests, given_rates):
     given_rates(rates | {most: 200.0})
     choice = measured_choice(resolve("CartPole-v1"), expected, None, None)
     assert (choice.backend, choice.num_envs, choice.workers) == most
+
+
+@pytest.mark.parametrize(("step", "at_least", "envs"), [(1e-5, 1, 32), (1e-4, 1, 8), (1e-4, 9, 32), (1e-4, 40, 40)])
+def test_the_serial_loop_has_as_many_envs_as_help(step, at_least, envs):
+    """A round costs as much as a few microseconds of steps."""
+    cost = measured(step)
+    plans = contest._shortlist(cost, contest.choose(cost), None, None, at_least)
+    assert [plan.num_envs for plan in plans if plan.backend == "serial"] == [envs]
 
 
 def test_what_a_busy_machine_chooses_is_soon_forgotten(contests, given_rates, monkeypatch, tmp_path):
