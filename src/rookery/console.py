@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 
 CLEAR_LINE = "\r\x1b[K"
 TICK_SECONDS = 1.0  # between two updates of what `waiting` shows on a terminal
@@ -120,12 +121,31 @@ def waiting(what: str) -> Iterator[None]:
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
     """Say what is being compiled, for how long, and that this happens once; within `compiler_watched`, tell that."""
-    began = time.monotonic()
     if _watchers.all:
+        began = time.monotonic()
         tell_compiler(what)
         yield
         tell_compiler(what, time.monotonic() - began)
         return
+    with _said_compiling(what):
+        yield
+
+
+@contextmanager
+def compiling_if_needed(what: str) -> Iterator[None]:
+    """The same for code in several parts, each of which tells if it is not on disk: said once for all of them."""
+    if _watchers.all:
+        yield
+        return
+    with ExitStack() as stack:
+        said = cache(lambda: stack.enter_context(_said_compiling(what)))
+        with compiler_watched(lambda part, seconds: said()):
+            yield
+
+
+@contextmanager
+def _said_compiling(what: str) -> Iterator[None]:
+    began = time.monotonic()
     say(f"compiling {what} (once on this machine; later starts read the compiled code from disk)")
     with waiting(f"compiling {what}"):
         yield

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -43,6 +45,22 @@ from rookery.learners.registry import PPOOptions
 SEEN = spaces.Box(-1, 1, (3,))
 
 
+@functools.cache
+def callable_from_python(part: Any) -> Any:
+    """What only compiled code calls, called by compiled code."""
+
+    @numba.njit
+    def call(*arguments: Any) -> Any:
+        return part(*arguments)
+
+    return call
+
+
+def test_a_part_of_compiled_code_is_not_for_python() -> None:
+    with pytest.raises(TypeError, match="multiply is a part of compiled code"):
+        multiply(0)
+
+
 @pytest.mark.parametrize(
     ("rows", "inputs", "outputs"), [(64, 64, 64), (8, 1, 1), (16, 5, 30), (24, 67, 2), (8, 3, 2 * LANES + 1)]
 )
@@ -59,17 +77,17 @@ def test_products_are_numpys(rows: int, inputs: int, outputs: int) -> None:
     panels = np.zeros(inner * columns, np.float32)
     for k in range(inner):
         for n in range(columns):
-            panels[panel_place(k, n, inner, columns)] = right[k, n]
+            panels[panel_place.py_func(k, n, inner, columns)] = right[k, n]
     product, outer = product_addresses()
     places = left.ctypes.data, inner, panels.ctypes.data, inner, bias.ctypes.data, 0, out.ctypes.data, columns
-    multiply(product, *places, rows, columns)
+    callable_from_python(multiply)(product, *places, rows, columns)
     np.testing.assert_allclose(out[:rows], left @ right + bias, rtol=1e-4, atol=1e-4)
     assert (out[rows] == 7.0).all()
     sums = np.full((outputs + 1, padded(inputs, LANES)), 7.0, np.float32)
     wide = np.zeros((rows, padded(inputs, LANES)), np.float32)
     wide[:, :inputs] = left[:, :inputs]
     grads = out[:rows].copy()
-    add_outer(
+    callable_from_python(add_outer)(
         outer, grads.ctypes.data, columns, wide.ctypes.data, wide.shape[1], rows, sums.ctypes.data, wide.shape[1],
         outputs, wide.shape[1], 0,
     )  # fmt: skip
@@ -91,7 +109,7 @@ def test_weights_are_copied_into_panels(tasks: int, layers: tuple[LayerTable, to
     table, flat = layers
     packed = np.zeros(table.packed_size, np.float32)
     for task in range(tasks):
-        pack_layers(table.table, flat.data_ptr(), packed.ctypes.data, task, tasks)
+        callable_from_python(pack_layers)(table.table, flat.data_ptr(), packed.ctypes.data, task, tasks)
     for layer, weight, bias in (
         (table.table[0], flat[:1850].view(50, 37), flat[1850:1900]),
         (table.table[1], flat[1900:2050].view(50, 3).t(), flat[2050:]),
@@ -100,8 +118,8 @@ def test_weights_are_copied_into_panels(tasks: int, layers: tuple[LayerTable, to
         for n in range(outputs):
             assert packed[layer[PACKED_BIAS] + n] == bias[n]
             for k in range(inputs):
-                forward = panel_place(k, n, padded(inputs, UNROLL), padded(outputs, LANES))
-                backward = panel_place(n, k, padded(outputs, UNROLL), padded(inputs, LANES))
+                forward = panel_place.py_func(k, n, padded(inputs, UNROLL), padded(outputs, LANES))
+                backward = panel_place.py_func(n, k, padded(outputs, UNROLL), padded(inputs, LANES))
                 assert packed[layer[PACKED] + forward] == packed[layer[BACKWARD] + backward] == weight[n, k]
 
 
@@ -121,7 +139,9 @@ def test_squares_are_added_in_order(layers: tuple[LayerTable, torch.Tensor]) -> 
                     wanted[task] += np.float64(grad * grad)
     gradient, squares = torch.zeros_like(flat), np.zeros(shares)
     for task in range(shares // CHAINS):
-        sum_gradients(table.table, partial.ctypes.data, size, slices, gradient.data_ptr(), squares, task)
+        callable_from_python(sum_gradients)(
+            table.table, partial.ctypes.data, size, slices, gradient.data_ptr(), squares, task
+        )
     assert (squares == wanted).all()
     last = table.table[1]
     assert gradient[int(last[BIAS]) + 2] == total[last[BIAS_GRAD] + 2]
@@ -139,7 +159,7 @@ def test_a_row_of_a_product_does_not_depend_on_the_others() -> None:
     )
     for rows, out, start in ((24, among, 0), (8, alone, 16)):
         places = left[start:].ctypes.data, 8, panels.ctypes.data, 8, bias.ctypes.data, 0, out.ctypes.data, LANES
-        multiply(product, *places, rows, LANES)
+        callable_from_python(multiply)(product, *places, rows, LANES)
     assert (among[16:] == alone).all()
 
 

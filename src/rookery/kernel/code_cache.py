@@ -35,7 +35,7 @@ def sources_hash() -> str:
     """A hash of the compiler's own sources, this package: another version of it makes other code from the same world,
     and lays out memory in another way."""
     folder = Path(__file__).parent
-    files = [folder.parent / "atomics.py", *sorted(folder.glob("*.py"))]
+    files = [*(folder.parent / name for name in ("atomics.py", "part_compiler.py")), *sorted(folder.glob("*.py"))]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 

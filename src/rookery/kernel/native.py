@@ -34,11 +34,12 @@ from rookery.kernel.batch_loop import RESET, STEP, build_loop
 from rookery.kernel.diagnosis import explain_compile_errors
 from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, TIMED_OUT, EnvArrays, EpisodeStats
 from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, FAULT, STOPPED, Columns
-from rookery.kernel.native_compiler import PartCompiler, WorldCompiler, frozen
+from rookery.kernel.native_compiler import WorldCompiler, frozen
 from rookery.kernel.plain import dry_run
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 from rookery.once import make_once, once
+from rookery.part_compiler import part
 
 INLINED = tuple(
     f"rookery.kernel.{name}"
@@ -149,10 +150,7 @@ def _jit(function: Any, inlined: Collection[Any], compiler: type) -> Any:
 def _jit_own(function: Any, **options: Any) -> Any:
     """Python does not call these functions, and nothing in them allocates: without the wrappers for that, compiling
     takes less than half the time."""
-    options = {"pipeline_class": PartCompiler, **options}
-    return numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(
-        function
-    )
+    return part(error_model="numpy", _nrt=False, **options)(function)
 
 
 def _entry(env_arrays: EnvArrays, run: Any) -> Any:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from numba import types
 from numba.core import cgutils, ir, ir_utils
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler import DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
 from numba.core.datamodel import models, register_default
 from numba.core.errors import TypingError
@@ -25,6 +24,7 @@ from rookery.kernel.call_record import emit_failure
 from rookery.kernel.code_checks import Target, check_pass, toolkit
 from rookery.kernel.interrupt import CountIterations
 from rookery.kernel.plain_values import READ_ONLY
+from rookery.part_compiler import PartCompiler
 
 WRITES = (ir.SetAttr, ir.SetItem, ir.StaticSetItem, ir.DelItem)
 LOADS = ("getitem", "static_getitem", "getattr")
@@ -174,21 +174,6 @@ CheckCode = check_pass(
 # --- the compilers ----------------------------------------------------------------------------------------------------
 
 
-class PartCompiler(CompilerBase):
-    """Numba's compiler, up to code that can be linked into another function: for functions that only others call.
-
-    Numba optimises each function on its own and makes machine code of it, and does both again for every function that
-    it is inlined into. Only the outermost function has use for that: compiling CartPole takes a quarter less time.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.state.library = _PartLibrary(self.state.targetctx.codegen(), "part")
-
-    def define_pipelines(self) -> list[Any]:
-        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
-
-
 class WorldCompiler(PartCompiler):
     """With more passes, for the functions of a world; the loop around them needs none."""
 
@@ -206,36 +191,3 @@ class WorldCompiler(PartCompiler):
         passes.add_pass_after(RefuseWrites, NopythonTypeInference)
         passes.finalize()
         return [passes]
-
-
-class _PartLibrary(JITCodeLibrary):
-    """The code of one function, for linking."""
-
-    @property
-    def codegen(self) -> _NoEnvironments:
-        return _NoEnvironments(self._codegen)
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Null, as for a function without a wrapper for Python: there is no machine code."""
-        self._ensure_finalized()
-        return 0
-
-    def _optimize_final_module(self) -> None:
-        """The outermost function's does it for all."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-
-class _NoEnvironments:
-    """The code generator for what is not executed: it has no globals of Python to set."""
-
-    def __init__(self, codegen: Any) -> None:
-        self._codegen = codegen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._codegen, name)
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """There is no memory for it."""

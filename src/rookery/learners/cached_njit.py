@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from rookery.console import tell_compiler
 from rookery.once import exclusive
+from rookery.part_compiler import part
 from rookery.user_dirs import cache_folder
 
 
@@ -84,12 +85,18 @@ def _source_version() -> str:
     """A folder's name for these source files. Numba notices a change of the file of a function, but not of the files
     of functions that it calls: their layouts of memory would no longer agree."""
     package = Path(__file__).parents[1]
-    files = [package / "atomics.py", *(package / "learners").rglob("*.py"), *(package / "kernel").glob("*.py")]
+    files = [
+        package / "atomics.py",
+        package / "part_compiler.py",
+        *(package / "learners").rglob("*.py"),
+        *(package / "kernel").glob("*.py"),
+    ]
     facts = sorted((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 compiled = cached_njit(nogil=True, error_model="numpy")
+inner = part(error_model="numpy")  # for those that only compiled functions call
 
 
 def pointer_to(kind: Any) -> Any:
@@ -109,25 +116,25 @@ _float32, _float64, _int64, _bool = (
 )
 
 
-@compiled
+@inner
 def float_array(address: int, shape: Any) -> Any:
     """float32 numbers."""
     return numba.carray(_float32(address), shape)
 
 
-@compiled
+@inner
 def double_array(address: int, shape: Any) -> Any:
     """float64 numbers."""
     return numba.carray(_float64(address), shape)
 
 
-@compiled
+@inner
 def int_array(address: int, shape: Any) -> Any:
     """int64 numbers."""
     return numba.carray(_int64(address), shape)
 
 
-@compiled
+@inner
 def bool_array(address: int, shape: Any) -> Any:
     """Flags of one byte."""
     return numba.carray(_bool(address), shape)

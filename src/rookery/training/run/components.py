@@ -12,7 +12,7 @@ import torch
 
 from rookery.config import RunConfig
 from rookery.config.sections import leads
-from rookery.console import meanwhile, say, waiting
+from rookery.console import compiling_if_needed, meanwhile, say, waiting
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
 from rookery.engine.machine import usable_cores
@@ -282,7 +282,7 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
     """With the number of threads that suits the learner's nets on this machine."""
     config, options = run.config, learner.options
     if config.device == "cpu" and options.threads is None:
-        with enough_memory(config.learner):
+        with enough_memory(config.learner), compiling_if_needed("the learner"):
             threads = threads_for(learner, config.learner, max(1, usable_cores() // _learning_here(config, learner)))
         options = options.model_copy(update={"threads": threads})
     if options.threads is not None:

@@ -19,7 +19,7 @@ from rookery.engine.kernel import KernelEngine
 from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
-from rookery.learners.cached_njit import cached_cfunc, compiled, float_array, int_array
+from rookery.learners.cached_njit import cached_cfunc, compiled, float_array, inner, int_array
 from rookery.learners.heads import CategoricalHead
 from rookery.learners.kernels.cpu.layer_table import share
 from rookery.learners.kernels.cpu.ppo_tasks import act_rows, plan_at
@@ -62,7 +62,7 @@ def _entry_point() -> Any:
     return cached_cfunc(types.int64(*[types.int64] * 5), error_model="numpy")(_act_and_step)
 
 
-@compiled
+@inner
 def _copy(source: np.ndarray, target: np.ndarray) -> None:
     """By hand: for `target[:] = source`, Numba compiles the texts of errors that cannot happen, for five seconds."""
     numbers, copies = source.reshape(-1), target.reshape(-1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from rookery.learners.cached_njit import cached_njit, compiled, double_array, float_array
+from rookery.learners.cached_njit import cached_njit, double_array, float_array, inner
 from rookery.learners.kernels.cpu.perceptron import (
     NORMALISED,
     activate_numbers,
@@ -111,25 +111,25 @@ class LayerTable:
         return self.gradient_size - size
 
 
-@compiled
+@inner
 def share(count: int, task: int, tasks: int) -> tuple[int, int]:
     """The part of `count` things that is one of `tasks` tasks."""
     return count * task // tasks, count * (task + 1) // tasks
 
 
-@compiled
+@inner
 def wide(size: int) -> int:
     """A size, rounded up to whole vectors."""
     return (size + LANES - 1) // LANES * LANES
 
 
-@compiled
+@inner
 def even(size: int) -> int:
     """A size, rounded up to a multiple of UNROLL."""
     return (size + UNROLL - 1) // UNROLL * UNROLL
 
 
-@compiled
+@inner
 def pack_layers(table: np.ndarray, flat: int, packed: int, task: int, tasks: int) -> None:
     """Copy weights to where products read them: a task's share of the inputs of every layer, and for the way back of
     its outputs. So each task writes whole rows of panels, and no two write to one cache line."""
@@ -147,7 +147,7 @@ def pack_layers(table: np.ndarray, flat: int, packed: int, task: int, tasks: int
             _pack_rows(flat + 4 * layer[BIAS], 0, 1, 0, 1, 1, outputs, packed + 4 * layer[PACKED_BIAS])
 
 
-@compiled
+@inner
 def _pack_rows(matrix: int, down: int, across: int, low: int, high: int, inner: int, columns: int, packed: int) -> None:
     """Copy rows [low, high) of a matrix [inner, columns] into panels."""
     for first in range(0, columns, PANEL):
@@ -166,7 +166,7 @@ def _pack_rows(matrix: int, down: int, across: int, low: int, high: int, inner: 
                 copy_strided_panel(came + 4 * row * down, across, panel + 4 * row * PANEL)
 
 
-@compiled
+@inner
 def sum_gradients(
     table: np.ndarray, partial: int, size: int, slices: int, gradient: int, squares: np.ndarray, task: int
 ) -> None:
@@ -188,7 +188,7 @@ def sum_gradients(
                 sums[chain] = _squared(layer, partial, n, sums[chain])
 
 
-@compiled
+@inner
 def _starts(count: int, first: int, shares: int) -> tuple[int, int, int, int, int]:
     """Where CHAINS shares of `count` things begin, and where the last one ends."""
     a, b = share(count, first, shares)
@@ -196,18 +196,18 @@ def _starts(count: int, first: int, shares: int) -> tuple[int, int, int, int, in
     return a, b, c, d, share(count, first + 3, shares)[1]
 
 
-@compiled
+@inner
 def _row_at(layer: np.ndarray, grads: int, n: int) -> int:
     """The address of the gradients of an output's weights."""
     return grads + 4 * (layer[GRAD] + n * wide(layer[INPUTS]))
 
 
-@compiled
+@inner
 def _bias_at(layer: np.ndarray, grads: int, n: int) -> np.ndarray:
     return float_array(grads + 4 * (layer[BIAS_GRAD] + n), 1)
 
 
-@compiled
+@inner
 def _sum_row(layer: np.ndarray, partial: int, size: int, slices: int, gradient: int, n: int) -> None:
     """The gradients of one output: the sum is in the first slice as well."""
     inputs, bias = layer[INPUTS], _bias_at(layer, partial, n)
@@ -229,7 +229,7 @@ def _sum_row(layer: np.ndarray, partial: int, size: int, slices: int, gradient: 
     float_array(gradient + 4 * (layer[BIAS] + n), 1)[0] = bias[0]
 
 
-@compiled
+@inner
 def _squared(layer: np.ndarray, grads: int, n: int, total: float) -> float:
     """`total` and the squares of one output's gradients."""
     for grad in float_array(_row_at(layer, grads, n), layer[INPUTS]):
@@ -238,7 +238,7 @@ def _squared(layer: np.ndarray, grads: int, n: int, total: float) -> float:
     return total + bias * bias
 
 
-@compiled
+@inner
 def _square_rows(layer: np.ndarray, grads: int, starts: tuple[int, ...], k: int, sums: np.ndarray) -> None:
     """The same for an output of each share, side by side."""
     inputs = layer[INPUTS]
@@ -258,7 +258,7 @@ def _square_rows(layer: np.ndarray, grads: int, starts: tuple[int, ...], k: int,
         sums[chain] += bias * bias
 
 
-@compiled
+@inner
 def forward_block(product: int, layers: np.ndarray, packed: int, inputs: int, work: int, rows: int, kind: int) -> int:
     """The outputs of rows of inputs, whose number is a multiple of ROWS; returns their address in `work`, where each
     row takes whole vectors. What `backward_block` needs stays there. `product` is the address of `multiply`."""
@@ -278,14 +278,14 @@ def forward_block(product: int, layers: np.ndarray, packed: int, inputs: int, wo
     return inputs
 
 
-@compiled
+@inner
 def _kept_of(out: int, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """After a normalised layer's activations: its numbers before them, and the factors of rows."""
     count = rows * columns
     return float_array(out + 4 * count, (rows, columns)), float_array(out + 8 * count, rows)
 
 
-@compiled
+@inner
 def backward_block(
     product: int, outer: int, layers: np.ndarray, packed: int, zeros: int, inputs: int, work: int, grads: int,
     spare: int, rows: int, kind: int, partial: int, first: bool,
@@ -309,7 +309,7 @@ def backward_block(
             grads, spare = spare, grads
 
 
-@compiled
+@inner
 def _add_rows(numbers: int, rows: int, columns: int, stride: int, out: int, first: bool) -> None:
     """Add all rows to one, or to zeros."""
     values, total = float_array(numbers, (rows, stride)), float_array(out, columns)
@@ -324,14 +324,14 @@ def _add_rows(numbers: int, rows: int, columns: int, stride: int, out: int, firs
 # --- steps of Adam ----------------------------------------------------------------------------------------------------
 
 
-@compiled
+@inner
 def adam_rates(length: float, steps: float, rate: float, limit: float) -> Rates:
     """What a step with a gradient of this length needs, if it is clipped to `limit`."""
     cut, stride = min(1.0, limit / (length + 1e-6)), rate / (1 - BETAS[0] ** steps)
     return cut, stride, 1 / math.sqrt(1 - BETAS[1] ** steps)
 
 
-@compiled
+@inner
 def adam_range(
     weights: np.ndarray, gradient: np.ndarray, first: np.ndarray, second: np.ndarray, rates: Rates, eps: float
 ) -> None:
@@ -347,7 +347,7 @@ def adam_range(
         weights[k] -= stride * first[k] / (np.sqrt(second[k]) * spread + least)
 
 
-@compiled
+@inner
 def adam_share(vectors: Any, size: int, rates: Rates, eps: float, task: int, tasks: int) -> None:
     """The same on a task's share of all weights, from the addresses of weights, gradient and both moments."""
     low, high = share(size, task, tasks)
@@ -359,7 +359,7 @@ def adam_share(vectors: Any, size: int, rates: Rates, eps: float, task: int, tas
     )  # fmt: skip
 
 
-@compiled
+@inner
 def length_of_parts(squares: int, parts: int) -> float:
     """The length of a gradient, from the address of the sums of squares of its parts."""
     total = 0.0

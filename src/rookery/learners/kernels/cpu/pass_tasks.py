@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from rookery.learners.cached_njit import cached_cfunc, compiled, double_array, float_array, int_array
+from rookery.learners.cached_njit import cached_cfunc, double_array, float_array, inner, int_array
 from rookery.learners.kernels.cpu.layer_table import (
     TABLE_WIDTH,
     adam_rates,
@@ -58,17 +58,17 @@ PLAN_SIZE = 4
 JOBS, PRODUCT, OUTER, SCRATCH = range(PLAN_SIZE)
 
 
-@compiled
+@inner
 def _job(plan: np.ndarray, task: int) -> np.ndarray:
     return int_array(plan[JOBS] + 8 * task * JOB_SIZE, JOB_SIZE)
 
 
-@compiled
+@inner
 def _layers(job: np.ndarray) -> np.ndarray:
     return int_array(job[LAYERS], (job[LAYER_COUNT], LAYER_SIZE))
 
 
-@compiled
+@inner
 def _rows(layer: np.ndarray, address: int, stride: int, job: np.ndarray) -> int:
     """The address of a block's first row in a matrix of the layer."""
     return layer[address] + 4 * job[FIRST_ROW] * layer[stride]

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from rookery.learners.cached_njit import cached_njit
 from rookery.learners.networks import EnsembleMLP
+from rookery.part_compiler import part
 
 # Products and sums may be contracted. A division that might raise would keep the compiler from vectors (6x).
-contracted = cached_njit(nogil=True, fastmath={"contract"}, error_model="numpy")
+contracted = part(fastmath={"contract"}, error_model="numpy")
 TANH, RELU = 0, 1
 KINDS = {"tanh": TANH, "relu": RELU}
 NORMALISED = 2  # added to a kind: layer normalisation before the activation
@@ -103,6 +104,7 @@ def multiply_by_slopes(grads: np.ndarray, values: np.ndarray, kind: int) -> None
 # --- passes of a few hundred rows -------------------------------------------------------------------------------------
 
 fast = cached_njit(nogil=True, fastmath=True, error_model="numpy")
+fast_part = part(fastmath=True, error_model="numpy")
 NARROW = 16
 
 
@@ -139,7 +141,7 @@ def activation_backward(grads: np.ndarray, values: np.ndarray, bias_grads: np.nd
             bias_grads[k] += row[k]
 
 
-@fast
+@fast_part
 def _layer(inputs: np.ndarray, weights: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
     """out = inputs @ weights + bias for a few rows; eight inputs at a time, to touch `out` an eighth as often."""
     rows, size = inputs.shape
@@ -162,7 +164,7 @@ def _layer(inputs: np.ndarray, weights: np.ndarray, bias: np.ndarray, out: np.nd
                 row[k] += a * wa[k]
 
 
-@fast
+@fast_part
 def _widest(sizes: np.ndarray) -> int:
     """By hand: Numba's `max` needs SciPy, also when the compiled code is read from disk."""
     widest = 0

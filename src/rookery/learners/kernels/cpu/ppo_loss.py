@@ -14,14 +14,14 @@ import math
 
 import numpy as np
 
-from rookery.learners.cached_njit import cached_njit, compiled
+from rookery.learners.cached_njit import cached_njit, inner
 from rookery.learners.heads import FORBIDDEN
 
 DIVERGENCE, OBJECTIVE, ENTROPY, CRITIC = range(4)
 FORBIDDEN_LOGIT = np.float32(FORBIDDEN)
 
 
-@compiled
+@inner
 def shift_and_scale(advantages: np.ndarray, picks: np.ndarray, normalise: bool) -> tuple[float, float]:
     """By how much to shift and scale the advantages of a minibatch, for mean 0 and standard deviation 1."""
     count = len(picks)
@@ -37,14 +37,14 @@ def shift_and_scale(advantages: np.ndarray, picks: np.ndarray, normalise: bool) 
     return mean, 1.0 / (math.sqrt(squares / (count - 1)) + 1e-8)
 
 
-@compiled
+@inner
 def _clipped(advantage: float, ratio: float, clip: float) -> tuple[float, float]:
     """The clipped objective of one row, and its gradient in the log-probability."""
     free, held = advantage * ratio, advantage * min(max(ratio, 1.0 - clip), 1.0 + clip)
     return (free, free) if free <= held else (held, 0.0)
 
 
-@compiled
+@inner
 def apply_masks(outputs: np.ndarray, picks: np.ndarray, masks: np.ndarray) -> None:
     """Forbid the logits that were forbidden when the rows were made, in place."""
     for r in range(len(picks)):
@@ -54,7 +54,7 @@ def apply_masks(outputs: np.ndarray, picks: np.ndarray, masks: np.ndarray) -> No
                 outputs[r, j] = FORBIDDEN_LOGIT
 
 
-@compiled
+@inner
 def categorical_grads(
     outputs: np.ndarray,
     sizes: np.ndarray,
@@ -112,7 +112,7 @@ def categorical_grads(
             first = last
 
 
-@compiled
+@inner
 def q_grads(
     outputs: np.ndarray,
     sizes: np.ndarray,
@@ -137,7 +137,7 @@ def q_grads(
         sums[OBJECTIVE] -= returns[pick]
 
 
-@compiled
+@inner
 def gaussian_grads(
     means: np.ndarray,
     log_std: np.ndarray,
@@ -178,7 +178,7 @@ def gaussian_grads(
             std_grads[j] -= (grad * (distance * distance - 1.0) + entropy_weight) / count
 
 
-@compiled
+@inner
 def value_grads(
     values: np.ndarray,
     picks: np.ndarray,

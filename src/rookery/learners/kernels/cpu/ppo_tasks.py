@@ -19,6 +19,7 @@ from rookery.learners.cached_njit import (
     compiled,
     double_array,
     float_array,
+    inner,
     int_array,
     pointer_to,
 )
@@ -56,7 +57,9 @@ from rookery.once import once
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS
 MOST_SLICES = 32  # of a minibatch
 TASKS = 16  # that the parameters are divided into, and the sum of the squares of their gradients
-STATS, SLICE, SUM, ADAM, PACK, VALUES, ACT = range(7)  # commands
+# Not Python's integers: Numba would compile what they are passed to again for each of them.
+_commands: Any = np.arange(7)
+STATS, SLICE, SUM, ADAM, PACK, VALUES, ACT = _commands
 TERMS = 4  # of a slice: what the loss adds up
 
 WORDS = (  # of a plan
@@ -76,13 +79,13 @@ NUMBERS = np.dtype([(name, np.float64) for name in OPTIONS])
 _plan_pointer, _numbers_pointer = pointer_to(numba.from_dtype(PLAN)), pointer_to(numba.from_dtype(NUMBERS))
 
 
-@compiled
+@inner
 def plan_at(address: int) -> Any:
     """The plan at an address, as a record."""
     return numba.carray(_plan_pointer(address), 1)[0]
 
 
-@compiled
+@inner
 def numbers_at(address: int) -> Any:
     """The options of an update."""
     return numba.carray(_numbers_pointer(address), 1)[0]
@@ -91,7 +94,7 @@ def numbers_at(address: int) -> Any:
 # --- the commands ----------------------------------------------------------------------------------------------------
 
 
-@compiled
+@inner
 def _table(plan: Any) -> np.ndarray:
     return int_array(plan.table, (plan.layers, TABLE_WIDTH))
 
@@ -127,7 +130,7 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
     return 0
 
 
-@compiled
+@inner
 def _gather(plan: Any, picks: np.ndarray, inputs: int, rows: int) -> None:
     """The features of some rows; rows beyond them are zero."""
     width, stride = plan.width, wide(plan.width)
@@ -140,7 +143,7 @@ def _gather(plan: Any, picks: np.ndarray, inputs: int, rows: int) -> None:
         block[r, :] = np.float32(0.0)
 
 
-@compiled
+@inner
 def _places(plan: Any, work: int) -> tuple[int, int, int, int]:
     """In a thread's memory, after the inputs: outputs of layers, two places for gradients, scratch."""
     activations = work + 4 * BLOCK * wide(plan.width)
@@ -149,7 +152,7 @@ def _places(plan: Any, work: int) -> tuple[int, int, int, int]:
     return activations, grads, spare, spare + 4 * BLOCK * plan.widest
 
 
-@compiled
+@inner
 def _actor_block(
     plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, first: bool, sums: np.ndarray
 ) -> None:
@@ -200,12 +203,12 @@ def _actor_block(
     )  # fmt: skip
 
 
-@compiled
+@inner
 def _critic_layers(plan: Any) -> np.ndarray:
     return _table(plan)[plan.critic : plan.extra]
 
 
-@compiled
+@inner
 def _critic_block(
     plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, first: bool, sums: np.ndarray
 ) -> None:
@@ -249,7 +252,7 @@ def _pack(plan_address: int, command: int, task: int, end: int, slot: int) -> in
     return 0
 
 
-@compiled
+@inner
 def _gradient_length(plan: Any) -> float:
     return length_of_parts(plan.squares, TASKS)
 
@@ -271,7 +274,7 @@ def _act(plan_address: int, command: int, task: int, end: int, slot: int) -> int
     return 0
 
 
-@compiled
+@inner
 def act_rows(plan: Any, features: int, out: int, low: int, high: int, slot: int) -> None:
     """The actor's outputs of rows [low, high), from the address of all features to that of all outputs."""
     layers = _table(plan)[: plan.critic]
@@ -279,7 +282,7 @@ def act_rows(plan: Any, features: int, out: int, low: int, high: int, slot: int)
         _outputs(plan, layers, features, out, plan.outputs, begin, min(begin + BLOCK, high), slot)
 
 
-@compiled
+@inner
 def _outputs(
     plan: Any, layers: np.ndarray, inputs: int, out: int, columns: int, begin: int, end: int, slot: int
 ) -> None:
@@ -335,7 +338,7 @@ def run_epochs(team: int, entries: np.ndarray, plan_address: int, metrics: np.nd
     return made
 
 
-@compiled
+@inner
 def _run_epoch(team: int, entries: np.ndarray, plan_address: int, metrics: np.ndarray) -> int:
     """All minibatches of the plan's order; `metrics` takes those of the last one. Returns how many there were."""
     plan = plan_at(plan_address)
@@ -367,7 +370,7 @@ def write_metrics(plan_address: int, metrics: np.ndarray) -> None:
     metrics[4] = _gradient_length(plan)
 
 
-@compiled
+@inner
 def _total(values: np.ndarray) -> float:
     """By hand: Numba's own needs SciPy, also when the compiled code is read from disk."""
     total = 0.0

@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rookery.learners.cached_njit import cached_cfunc, compiled
+from rookery.learners.cached_njit import cached_cfunc, inner
 from rookery.once import once
 
 ARM = platform.machine() in ("aarch64", "arm64")
@@ -227,7 +227,7 @@ def _call(typing_context: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: 
     return types.int64(*[types.int64] * 11), generate
 
 
-@compiled
+@inner
 def multiply(
     product: int, left: int, left_stride: int, right: int, inner: int, first: int, first_stride: int, out: int,
     out_stride: int, rows: int, columns: int,
@@ -238,7 +238,7 @@ def multiply(
     _call(product, left, left_stride, right, inner, first, first_stride, out, out_stride, rows, columns)
 
 
-@compiled
+@inner
 def add_outer(
     product: int, left: int, left_stride: int, right: int, right_stride: int, inner: int, out: int, out_stride: int,
     rows: int, columns: int, zeros: int,
@@ -278,7 +278,7 @@ def _copier(side_by_side: bool) -> Any:
 copy_panel, copy_strided_panel = _copier(True), _copier(False)
 
 
-@compiled
+@inner
 def panel_place(row: int, column: int, inner: int, columns: int) -> int:
     """Where a number of a matrix [inner, columns] lies if it is stored in panels: PANEL columns side by side, all rows
     of a panel one after the other; a last panel may be LANES wide."""

@@ -31,7 +31,7 @@ from rookery.atomics import (
     wake,
     yield_thread,
 )
-from rookery.learners.cached_njit import compiled
+from rookery.learners.cached_njit import compiled, inner
 
 BUSY_SPINS = 400  # checks for the next work at full speed, some 8 us
 YIELDING_SPINS = 2000  # checks that yield the core first, some 0.5 ms; then the thread sleeps
@@ -112,7 +112,7 @@ def work_loop(words: int, slot: int) -> None:
             spins = 0
 
 
-@compiled
+@inner
 def _run_some(words: int, slot: int) -> None:
     """Run tasks until none is left. What a task is, is read after it was taken: then it cannot change."""
     while load(words + LEFT) > 0:
@@ -122,7 +122,7 @@ def _run_some(words: int, slot: int) -> None:
             atomic_add(words + DONE, 1)
 
 
-@compiled
+@inner
 def _pause(spins: int) -> None:
     """A short pause; after BUSY_SPINS of them, other threads may use this core."""
     if spins < BUSY_SPINS:
