@@ -101,8 +101,8 @@ def add_backtest(commands: Commands) -> None:
     )  # fmt: skip
     rules.add_argument(
         "--world",
-        choices=("crypto", "perpetuals", "forex"),
-        help="crypto: held or not; perpetuals, forex: also short (by the calendar)",
+        choices=("crypto", "perpetuals", "forex", "forex-account"),
+        help="crypto: held or not; the others: also short (by the calendar)",
     )
     rules.add_argument(
         "--attempts", type=int, default=1, metavar="N", help="how many rules you tested on these bars (1)"

@@ -35,8 +35,8 @@ from rookery.worlds.market.market_options import with_own_names
 
 # Options under which both agents must trade: the bars, and what trading costs.
 SHARED_OPTIONS = (
-    "data", "costs", "fee", "half_spread", "slippage", "impact", "funding", "swap_long", "swap_short", "borrow",
-    "margin_call", "initial_balance",
+    "data", "costs", "fee", "half_spread", "slippage", "impact", "funding", "broker", "swap_long", "swap_short",
+    "borrow", "margin_call", "initial_balance",
 )  # fmt: skip
 SPLIT = "test"
 

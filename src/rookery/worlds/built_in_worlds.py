@@ -248,20 +248,23 @@ _MARKET_OPTIONS = (
 )
 
 
+_BROKER = WorldOption("broker", "FILE", "a broker's table of swaps and spreads: CSV or TOML", is_file=True)
+
 BACKTEST = "rookery.training.backtest.backtest:backtest"
 
 
-def _market(name: str, source: str, **own: Any) -> WorldSpec:
+def _market(name: str, source: str, more_options: tuple[WorldOption, ...] = (), **own: Any) -> WorldSpec:
     """What all markets have, with a market's `own` fields."""
+    place = name.replace("-", "_")
     return WorldSpec(
         name=name,
         source=source,
-        kernels={source: f"rookery.worlds.market.{name}:{name}"},
+        kernels={source: f"rookery.worlds.market.{place}:{place}"},
         is_kernel=True,
         extra="kernel,data",
         recipes="rookery.worlds.known_recipes:MARKETS",
-        search_space=f"rookery.worlds.market.market_options:{name.upper()}_SPACE",
-        options=_MARKET_OPTIONS,
+        search_space=f"rookery.worlds.market.market_options:{place.upper()}_SPACE",
+        options=(*_MARKET_OPTIONS, *more_options),
         option_names=OTHER_NAMES,
         training_options=_market_training,
         evaluation_options=market_evaluation,
@@ -280,10 +283,19 @@ PERPETUALS = _market(
 FOREX = _market(
     "forex",
     "rookery/Forex-v0",
+    (_BROKER,),
     discrete_options={"action_type": "discrete"},
     continuous_options={"action_type": "continuous"},
     has_trading_config=True,
     examples=("rookery train forex --data-dir data/forex --symbols EURUSD,GBPUSD",),
 )
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, ATARI, CRYPTO, PERPETUALS, FOREX, CATCH, *MUJOCO)
+FOREX_ACCOUNT = _market(
+    "forex-account",
+    "rookery/ForexAccount-v0",
+    (_BROKER,),
+    examples=("rookery train forex-account --data-dir data/forex --symbols EURUSD,USDJPY,EURGBP --broker swaps.csv",),
+)
+
+MARKETS = (CRYPTO, PERPETUALS, FOREX, FOREX_ACCOUNT)
+BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, ATARI, *MARKETS, CATCH, *MUJOCO)

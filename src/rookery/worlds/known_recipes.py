@@ -128,7 +128,7 @@ _MARKET = ppo(
     64, 1_000_000, rollout_length=64, minibatches=8, epochs=4, learning_rate=1e-3, learning_rate_schedule="linear",
     normalise_observations=True,
 )  # fmt: skip
-MARKETS: Recipes = {"crypto": _MARKET, "perpetuals": _MARKET, "forex": _MARKET}
+MARKETS: Recipes = {"crypto": _MARKET, "perpetuals": _MARKET, "forex": _MARKET, "forex-account": _MARKET}
 
 _SAMPLED = {"evaluation": {"deterministic": False}}  # deterministic actions may walk against a bush for ever
 _MEADOW: dict[str, Any] = {

@@ -13,6 +13,7 @@ from rookery.data.dataset import COST_COLUMNS, Dataset
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.market.crypto import crypto
 from rookery.worlds.market.forex import forex
+from rookery.worlds.market.forex_account import forex_account
 from rookery.worlds.market.perpetuals import perpetuals
 from worlds.market.market_bars import random_bars
 
@@ -24,12 +25,22 @@ COSTS = {"preset": "ecn-forex", "borrow": 0.04, "margin_call": 0.3}
 FROM_DATA = {"preset": "none", "fee": 0.001, "impact": 0.01, "half_spread": "data", "funding": "data"}
 COMMON: dict[str, Any] = {"lookback": 3, "time_limit": 30, "columns": "close,volume,noise,rsi_5,ema_5,macd_3_5_2"}
 LIMITS: dict[str, Any] = {"costs": COSTS, "daily_drawdown": 0.01, "turnover_cap": 3.0, "cooldown": 2, "leverage": 3.0}
+TABLE = {"swap_unit": "percent", **{pair: {"swap_long": -3.0, "swap_short": 1.0} for pair in PAIRS}}
+ACCOUNT = {"costs": {**COSTS, "borrow": 0.0, "margin_call": 0.04}, "leverage": 20.0}
 BRACKETS = {"action_type": "brackets", "inside_bar": "low-first", "volume_share": 1e4}
 CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = {
     "forex": (forex, PAIRS, LIMITS),
     "forex continuous, power": (forex, PAIRS, {**LIMITS, "action_type": "continuous", "scaling": "power"}),
     "forex, costs from the data": (forex, PAIRS, {"costs": FROM_DATA, "cooldown": 0}),
     "forex, bars that are joined": (forex, PAIRS, {"costs": COSTS, "timeframe": "2h", "cooldown": 0}),
+    "forex with a broker's table": (forex, PAIRS, {**LIMITS, "broker": TABLE}),
+    "forex account": (forex_account, PAIRS, ACCOUNT),
+    "forex account, broker's table, power": (forex_account, PAIRS, {**ACCOUNT, "broker": TABLE, "scaling": "power"}),
+    "forex account, rates through other pairs": (
+        forex_account,
+        PAIRS,
+        {**ACCOUNT, "symbols": "EURUSD,EURGBP", "timeframe": "2h"},
+    ),
     "crypto orders": (crypto, COINS, {"hold_limit": 5, "forced_sale": 0.5}),
     "crypto orders, costs from the data": (crypto, COINS, {"costs": FROM_DATA, "cash_reward": 0.1}),
     "crypto weights, power": (crypto, COINS, {"action_type": "weights", "scaling": "power", "costs": FROM_DATA}),

@@ -12,6 +12,7 @@ from rookery.errors import DataError, OptionError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.market.forex import forex, trading_days
 from rookery.worlds.market.market_tables import rates_to_account
+from worlds.market.forex_accountant import rollovers, wild_pairs
 from worlds.market.market_bars import random_bars
 
 COSTS = {
@@ -264,3 +265,32 @@ def test_costs_from_the_data_need_their_column() -> None:
     close, open_ = (data["EURUSD"][name][info["row"]] for name in ("close", "open"))
     assert info["funding_cost"] == pytest.approx(info["position"] * close * 0.001)
     assert info["spread_cost"] == pytest.approx(info["position"] * open_ * 0.002)
+
+
+def test_a_brokers_table_charges_each_night_and_three_of_them_on_wednesdays() -> None:
+    """At five in New York, which is another hour of UTC after the clocks change; nothing for the weekend itself."""
+    data = wild_pairs(("EURUSD",), 1500, hours=1)
+    table = {"EURUSD": {"swap_long": -7.2, "swap_short": 2.1, "swap_unit": "points"}}
+    bars = data["EURUSD"]
+    for action, points in ((2, 7.2), (0, -2.1)):
+        free = {"costs": "none", "cooldown": 0, "turnover_cap": 1e9, "daily_drawdown": 1.0, "min_change": 0.9}
+        infos = play(make(data, broker=table, **free), [action] * 1400)
+        assert len(infos) > 1300
+        units, nights, at_mondays = abs(infos[0]["position"]), 0, []
+        for info in infos[1:]:
+            days = rollovers(*bars.times[[info["row"] - 1, info["row"]]].tolist())
+            due = sum({"wednesday": 3, "saturday": 0, "sunday": 0}.get(day, 1) for day in days)
+            assert info["funding_cost"] == pytest.approx(units * points * 1e-5 * due)
+            nights += due
+            at_mondays += [nights] if "monday" in days else []
+        assert len(at_mondays) > 10 and set(np.diff(at_mondays)) == {7}
+
+
+def test_pounds_become_dollars_through_euros() -> None:
+    data = random_bars(("EURGBP", "EURUSD"), count=50)
+    at_open, at_close = rates_to_account(data["EURGBP"], data, "USD")
+    closes = data["EURUSD"]["close"] / data["EURGBP"]["close"]
+    assert at_close == pytest.approx(closes) and at_open[1:] == pytest.approx(closes[:-1])
+    more = random_bars(("EURGBP", "EURUSD", "GBPUSD"), count=50)
+    _, direct = rates_to_account(data["EURGBP"], data, "USD", lambda: more)
+    assert direct.tolist() == more["GBPUSD"]["close"].tolist()

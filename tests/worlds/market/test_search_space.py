@@ -27,7 +27,7 @@ def nested(settings: dict[str, Any]) -> dict[str, Any]:
     return tables
 
 
-@pytest.mark.parametrize("world", ["crypto", "perpetuals", "forex"])
+@pytest.mark.parametrize("world", ["crypto", "perpetuals", "forex", "forex-account"])
 def test_both_ends_of_every_range_are_valid_settings(world: str) -> None:
     for key, ranges in space_of(world).items():
         ((kind, values),) = ranges.items()

@@ -86,7 +86,9 @@ def training_world(config: RunConfig, **changes: Any) -> Any:
     found = world_to_test(config, {"split": "all", **changes})
     kernel = kernel_of(found.factory, build=True) if found.kernel else None
     if kernel is None or not hasattr(kernel.world, "market"):
-        raise OptionError(f"{config.world} is not a market world: paper trading is for crypto, perpetuals and forex")
+        raise OptionError(
+            f"{config.world} is not a market world: paper trading is for crypto, perpetuals, forex and forex-account"
+        )
     if "equity" not in kernel.world.info:
         raise OptionError(
             f"{config.world} with this layout has no account, only rewards without costs: train with layout=rookery"
@@ -129,7 +131,7 @@ class PaperWorld:
 
     @property
     def is_portfolio(self) -> bool:
-        return any(name in self.config.world.lower() for name in ("crypto", "perpetuals"))
+        return any(name in self.config.world.lower() for name in ("crypto", "perpetuals", "account"))
 
     def build(self, dataset: Dataset) -> Any:
         """The world on all of these bars, with tables in this process's own memory."""

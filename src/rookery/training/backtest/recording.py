@@ -21,8 +21,21 @@ from rookery.training.backtest.figures import bars_per_year
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.players.agents import AgentPlayer
 from rookery.training.resolve.world_choice import World
+from rookery.worlds.market import forex_account_rules as account
 from rookery.worlds.market.crypto_rules import FUNDING, SPREAD
-from rookery.worlds.market.forex_rules import CLOSE, DAY, DAYS_A_YEAR, MILLION, OPEN, RATE_CLOSE, RATE_OPEN
+from rookery.worlds.market.forex_rules import (
+    CLOSE,
+    DAY,
+    DAYS_A_YEAR,
+    LONG_AMOUNT,
+    LONG_RATE,
+    MILLION,
+    OPEN,
+    RATE_CLOSE,
+    RATE_OPEN,
+    TRIPLE,
+    rollovers,
+)
 from rookery.worlds.market.forex_rules import FUNDING as PAIR_FUNDING
 from rookery.worlds.market.forex_rules import SPREAD as PAIR_SPREAD
 from rookery.worlds.market.perpetual_rules import FUNDING_TIMES
@@ -180,6 +193,7 @@ class MarketView:
         self.windows = np.asarray(world.windows)
         self.bars = np.asarray(self.market.bars)
         self.is_portfolio = self.bars.ndim == 3
+        self.converts = self.is_portfolio and "swaps" in world.tables  # an account of currency pairs
 
     @property
     def cash(self) -> float:
@@ -202,9 +216,18 @@ class MarketView:
         """Opens and closes of these rows, (rows, symbols), in the currency of the account.
 
         A pair that earns another currency gets the value of one unit that is bought at the first open that can be
-        traded, with all later gains converted when they are made.
+        traded, with its gains converted as its world converts them: all of them at the rate of now in an account of
+        several pairs, each at the rate at which it was made in one of a single pair.
         """
         bars = self.bars[rows]
+        if self.converts:
+            entry = bars[min(1, len(rows) - 1)]
+            start = entry[:, OPEN] * entry[:, account.RATE_OPEN]
+            opens, closes = (
+                start + (bars[:, :, price] - entry[:, OPEN]) * bars[:, :, rate]
+                for price, rate in ((OPEN, account.RATE_OPEN), (CLOSE, account.RATE_CLOSE))
+            )
+            return opens, closes
         if self.is_portfolio:
             return bars[:, :, OPEN].copy(), bars[:, :, CLOSE].copy()
         opens, closes = bars[:, OPEN], bars[:, CLOSE]
@@ -231,11 +254,24 @@ class MarketView:
     def carry(self, rows: np.ndarray) -> np.ndarray:
         """What a long position pays at each bar after the first, as a part of its value."""
         bars, values = self.bars[rows], self.world.values
+        if self.converts:
+            pairs = range(bars.shape[1])
+            return np.stack([self._swaps(bars[:, i, account.DAY], bars[:, i, CLOSE], i) for i in pairs], axis=1)
         if self.is_portfolio:
             due = bars[1:, :, FUNDING_TIMES] if bars.shape[2] > FUNDING_TIMES else 1.0
             return values["funding"] * due + bars[1:, :, FUNDING]
-        nights = np.diff(bars[:, DAY])
-        return (values["funding"] + bars[1:, PAIR_FUNDING] + values["swap_long"] * nights / DAYS_A_YEAR)[:, None]
+        pair = int(np.searchsorted(self.market.blocks[:, 1], rows[0]))
+        return (values["funding"] + bars[1:, PAIR_FUNDING] + self._swaps(bars[:, DAY], bars[:, CLOSE], pair))[:, None]
+
+    def _swaps(self, days: np.ndarray, closes: np.ndarray, pair: int) -> np.ndarray:
+        """What a long position pays for the nights before each bar after the first, as a part of its value."""
+        found = self.world.values["swap_long"] * np.diff(days) / DAYS_A_YEAR
+        if "swaps" not in self.world.tables:
+            return found
+        swaps = self.world.tables["swaps"][pair]
+        known, place = np.unique(days, return_inverse=True)
+        nights = np.diff(np.array([rollovers(day - 1.0, swaps[TRIPLE]) for day in known.tolist()])[place])
+        return found + nights * (swaps[LONG_AMOUNT] / closes[:-1] + swaps[LONG_RATE] / DAYS_A_YEAR)
 
     def facts(self) -> MarketFacts:
         """What the report says about the bars and the costs."""
@@ -247,11 +283,15 @@ class MarketView:
             periods_per_year=a_year,
             annualised_with=how,
             costs_name=costs.name if not self._changed() else f"{costs.name}, changed",
-            costs_rates=(*costs.describe(), *self._changed()),
+            costs_rates=(*costs.describe(), *self._broker(), *self._changed()),
             synthetic=bool(market.synthetic),
             source=str(market.place),
             fingerprint=self._hash(),
         )
+
+    def _broker(self) -> list[str]:
+        broker = getattr(self.world, "broker", None)
+        return [] if broker is None else broker.describe(self.market.symbols)
 
     def _changed(self) -> tuple[str, ...]:
         """Rates that an option of the world has set to another value than the costs name."""

@@ -35,6 +35,7 @@ Rule = Callable[[Bars], Any]
 AS_ORDERED: dict[str, dict[str, Any]] = {
     "crypto": {"action_type": "weights", "hold_limit": 0, "columns": "close", "lookback": 1},
     "perpetuals": {"hold_limit": 0, "columns": "close", "lookback": 1},
+    "forex-account": {"columns": "close", "lookback": 1},
     "forex": {"action_type": "continuous", "cooldown": 0, "daily_drawdown": 1.0, "columns": "close", "lookback": 1},
 }
 CUTS = (0.3, 0.6, 0.9)  # of the bars: where a rule is called again without the bars that follow
@@ -234,6 +235,8 @@ def kind_of(view: MarketView) -> str:
     """Which of `AS_ORDERED` a world takes."""
     if not view.is_portfolio:
         return "forex"
+    if view.converts:
+        return "forex-account"
     return "perpetuals" if "leverage" in view.world.values else "crypto"
 
 
@@ -241,6 +244,6 @@ def world_of_rule(world: str | None, data: Dataset) -> str:
     """The world of a rule: as it is named, or by the calendar of the bars."""
     chosen = world or ("forex" if data.calendar == "forex" else "crypto")
     if chosen not in AS_ORDERED:
-        known = "crypto (held or not), perpetuals or forex (long and short)"
+        known = "crypto (held or not), perpetuals, forex or forex-account (long and short)"
         raise DataError(f"world = {printable(chosen)}: rules trade in {known}")
     return chosen

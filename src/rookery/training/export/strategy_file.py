@@ -93,12 +93,14 @@ def market_options(config: RunConfig) -> tuple[str, dict[str, Any], Any]:
     found = find(config.world, config.takes_compiled, config.learner, {**config.world_options, "split": "all"})
     kernel = kernel_of(found.factory, build=True) if found.kernel else None
     world: Any = None if kernel is None else kernel.world
-    name = next((name for name in WORLDS if name in config.world.lower()), None)
-    if name is None or not hasattr(world, "market"):
+    name = config.world.lower().removeprefix("rookery/").removesuffix("-v0")
+    if name not in WORLDS or not hasattr(world, "market"):
         raise OptionError(f"{config.world}: a strategy can be written of agents of crypto and forex")
     given = {key: value for key, value in config.world_options.items() if key not in OF_BARS}
     if given.get("scaling") == "power" or given.get("layout", "rookery") != "rookery":
         raise OptionError("a strategy needs scaling=relative and layout=rookery: others depend on the training bars")
+    if given.get("broker") is not None:
+        given["broker"] = world.broker.as_table()  # a file may not be there
     if name == "forex":
         given["action_type"] = "continuous" if hasattr(world.action_space, "high") else "discrete"
     own = {"symbols": list(world.market.symbols), "columns": list(world.market.columns)}

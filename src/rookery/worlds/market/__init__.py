@@ -1,1 +1,1 @@
-"""Markets as kernel worlds: a crypto portfolio, perpetuals and intraday forex."""
+"""Markets as kernel worlds: a crypto portfolio, perpetuals, intraday forex, and forex as one account."""

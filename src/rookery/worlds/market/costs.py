@@ -10,6 +10,7 @@ from typing import Any
 from rookery.errors import OptionError
 
 FROM_DATA = "data"  # the value of a cost that is a column of the bars
+FROM_BROKER = "broker"  # of one that a broker's table says
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Costs:
     half_spread: float | str
     slippage: float
     impact: float
-    swap_long: float
-    swap_short: float
+    swap_long: float | str
+    swap_short: float | str
     funding: float | str
     borrow: float
     margin_call: float
@@ -48,9 +49,9 @@ class Costs:
     liquidation_fee: float | None = None
 
     def number(self, kind: str) -> float:
-        """A rate that is added to what the bars say: 0 for one that only they say."""
+        """A rate that is added to what the bars, or the broker's table, say: 0 for one that only they say."""
         value = getattr(self, kind)
-        return 0.0 if value == FROM_DATA else float(value)
+        return 0.0 if value in (FROM_DATA, FROM_BROKER) else float(value)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,6 +66,9 @@ class Costs:
         ['fee 0.25 % of each trade', 'half spread 0.05 %', 'slippage 0 %']
         """
         further = []
+        swap = f"swap {_percent(self.swap_long)} (long) and {_percent(self.swap_short)} (short) a year"
+        if self.swap_long == FROM_BROKER:
+            swap = f"swap {_percent(FROM_BROKER)}"
         if self.maker_fee is not None:
             further.append(f"fee {_each(self.maker_fee)} of orders that have waited")
         if self.liquidation_fee:
@@ -74,7 +78,7 @@ class Costs:
             f"half spread {_percent(self.half_spread)}",
             f"slippage {_percent(self.slippage)}",
             f"impact {_percent(self.impact)} per 1,000,000 traded",
-            f"swap {_percent(self.swap_long)} (long) and {_percent(self.swap_short)} (short) a year",
+            swap,
             f"funding {_percent(self.funding)} {'each time' if self.liquidation_fee else 'a bar'}",
             f"borrowing {_percent(self.borrow)} a year",
             f"margin call at {_percent(self.margin_call)} of the position",
@@ -155,4 +159,5 @@ def _each(fee: float | Sequence[float]) -> str:
 
 
 def _percent(rate: Any) -> str:
-    return "as the data say" if rate == FROM_DATA else f"{100 * rate:.6g} %"
+    said = {FROM_DATA: "as the data say", FROM_BROKER: "as the broker's table says"}
+    return said[rate] if isinstance(rate, str) else f"{100 * rate:.6g} %"

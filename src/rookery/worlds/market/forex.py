@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -15,6 +15,8 @@ from rookery.errors import OptionError
 from rookery.extras import load_polars
 from rookery.kernel.tables import TableWindow
 from rookery.kernel.world import KernelWorld
+from rookery.worlds.market.broker import Broker
+from rookery.worlds.market.broker_table import read_broker
 from rookery.worlds.market.costs import PRESETS, Costs, find_costs
 from rookery.worlds.market.forex_rules import (
     CLOSE,
@@ -36,6 +38,7 @@ from rookery.worlds.market.market_options import check_lookback, names, refuse_u
 from rookery.worlds.market.market_tables import (
     Market,
     ObservedColumns,
+    all_bars,
     find_stretches,
     find_windows,
     load_market,
@@ -44,6 +47,7 @@ from rookery.worlds.market.market_tables import (
     scaled,
 )
 
+PAIR_COLUMNS = {"rate_open": RATE_OPEN, "rate_close": RATE_CLOSE, "day": DAY, "spread": SPREAD}
 DAY_BEGINS = 17  # o'clock in New York, when positions are rolled over: 21:00 UTC in summer, 22:00 in winter
 
 PARAMETERS: dict[str, Any] = {
@@ -73,20 +77,17 @@ class Forex(KernelWorld):
     def __init__(
         self, data: Any = None, symbols: Any = None, timeframe: str | int | None = None, columns: Any = None,
         lookback: int = 10, costs: str | Mapping[str, Any] | Costs = "ecn-forex", account: str = "USD",
-        split: Any = "all", scaling: str = "relative", **parameters: Any,
+        split: Any = "all", scaling: str = "relative", broker: Any = None, **parameters: Any,
     ) -> None:  # fmt: skip
         chosen = ObservedColumns(names("columns", columns), (), FOREX_FEATURES)
-        self.costs = find_costs(costs)
-        layout = partial(forex_tables, account=account, costs=self.costs, scaling=scaling)
+        self.broker = read_broker(broker)
+        self.costs = self.broker.costs(find_costs(costs))
+        prices = PairPrices(account, self.broker, partial(all_bars, data, timeframe))
+        layout = partial(forex_tables, prices=prices, costs=self.costs, scaling=scaling)
         self.market = load_market(
-            "forex",
-            data,
-            names("symbols", symbols),
-            timeframe,
-            chosen,
-            layout,
-            f"{account} {scaling} {self.costs.columns}",
-        )
+            "forex", data, names("symbols", symbols), timeframe, chosen, layout,
+            f"{scaling} {self.costs.columns} {prices.name}",
+        )  # fmt: skip
         check_lookback(lookback)
         self.lookback = lookback
         length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
@@ -101,6 +102,7 @@ class Forex(KernelWorld):
             "bars": self.market.bars, "features": self.market.features.reshape(-1),
             "symbol_of": symbol_of_rows(self.market), "windows": found.windows, "starts": found.starts,
             "groups": found.groups, "width": np.array([self.market.features.shape[1]]),
+            "swaps": self.broker.swaps(self.market.symbols, usual_prices(self.market)),
         }  # fmt: skip
         width = self.market.features.shape[1]
         self.table_window = TableWindow("features", 0, lookback * width)
@@ -166,32 +168,64 @@ def symbol_of_rows(market: Market) -> np.ndarray:
     return np.repeat(np.arange(len(market.blocks)), market.blocks[:, 1] - market.blocks[:, 0] + 1).astype(np.int16)
 
 
+def usual_prices(market: Market) -> list[float]:
+    """The median close of each symbol."""
+    return [float(np.median(market.bars[first : last + 1, CLOSE])) for first, last in market.blocks]
+
+
+class PairPrices(NamedTuple):
+    """What a pair's bars need beside their prices.
+
+    Attributes:
+        account: Currency of the account.
+        broker: The terms, for spreads.
+        everything: Opens all symbols of the data, for rates of conversion.
+    """
+
+    account: str
+    broker: Broker
+    everything: Callable[[], Dataset]
+
+    @property
+    def name(self) -> str:
+        """In the cache."""
+        return f"{self.account} {self.broker.spreads}"
+
+    def columns(self, bars: Bars, dataset: Dataset) -> dict[str, np.ndarray]:
+        """The rates of conversion, the trading day, and the spread if the broker's table has one."""
+        at_open, at_close = rates_to_account(bars, dataset, self.account, self.everything)
+        found = {"rate_open": at_open, "rate_close": at_close, "day": trading_days(bars.times)}
+        if self.broker.has_spreads:
+            found["spread"] = self.broker.terms(bars.symbol).half_spread(bars["open"])
+        return found
+
+
 def forex_tables(
-    dataset: Dataset, columns: Sequence[str], account: str, costs: Costs, scaling: str
+    dataset: Dataset, columns: Sequence[str], prices: PairPrices, costs: Costs, scaling: str
 ) -> dict[str, np.ndarray]:
     """The symbols one after another."""
-    times, blocks, stretches, all_bars, all_features = [], [], [], [], []
+    times, blocks, stretches, all_prices, all_features = [], [], [], [], []
     row = 0
     for bars in dataset.bars:
         table = np.zeros((len(bars), 8))
         table[:, OPEN], table[:, CLOSE] = bars["open"], bars["close"]
-        table[:, RATE_OPEN], table[:, RATE_CLOSE] = rates_to_account(bars, dataset, account)
         for column, name in ((SPREAD, "spread"), (FUNDING, "funding")):
             if name in costs.columns:
                 table[:, column] = need_column(bars, name)
-        table[:, DAY] = trading_days(bars.times)
+        for name, values in prices.columns(bars, dataset).items():
+            table[:, PAIR_COLUMNS[name]] = values
         table[:, HOUR] = (bars.times - 1) // 3600
         features = observed(bars, columns, scaling)
         usable = np.isfinite(features).all(axis=1) & np.isfinite(table).all(axis=1)
         times.append(bars.times)
         blocks.append((row, row + len(bars) - 1))
         stretches.append(find_stretches(bars.times, usable, dataset, row))
-        all_bars.append(table)
+        all_prices.append(table)
         all_features.append(features)
         row += len(bars)
     return {
         "times": np.concatenate(times), "blocks": np.array(blocks), "stretches": np.concatenate(stretches),
-        "bars": np.concatenate(all_bars), "features": np.nan_to_num(np.concatenate(all_features)),
+        "bars": np.concatenate(all_prices), "features": np.nan_to_num(np.concatenate(all_features)),
     }  # fmt: skip
 
 

@@ -9,6 +9,9 @@ from rookery.kernel.random import integer
 
 # Columns of the table `bars`: one row is one line of the processor's cache.
 OPEN, CLOSE, RATE_OPEN, RATE_CLOSE, SPREAD, FUNDING, DAY, HOUR = range(8)
+# Columns of the table `swaps`, a row per pair: what a position pays per night and unit of the pair's left currency, in
+# its right currency; what it pays per year, as a part of its value; the weekday, from Monday, that counts thrice.
+LONG_AMOUNT, SHORT_AMOUNT, LONG_RATE, SHORT_RATE, TRIPLE = range(5)
 MILLION = 1_000_000.0
 DAYS_A_YEAR = 365.0
 
@@ -27,13 +30,38 @@ def trade(state: Any, units: float, params: Any, tables: Any, info: Any) -> None
     state.hour_turnover += info.turnover
 
 
+def rollovers(day: float, triple: float) -> int:
+    """How many nights a broker has charged when this day ends: one on each day from Monday to Friday, and two more on
+    one of them, for the weekend. A trading day ends on the next day of the calendar."""
+    days = int(day) + 4  # since a Monday: 1970 began on a Thursday
+    weeks = days // 7
+    weekday = days - 7 * weeks
+    return 7 * weeks + min(weekday + 1, 5) + (2 if weekday >= triple else 0)
+
+
+def swap_of_nights(
+    units: float, pair: int, price: float, rate: float, last_day: float, day: float, params: Any, tables: Any
+) -> float:
+    """What a position pays from one trading day to another, at the last price and rate of the first. Flat rates are
+    interest of each day of the calendar; a broker's table is charged as brokers do."""
+    side = 0 if units > 0.0 else 1
+    size, flat = abs(units), params.swap_long if units > 0.0 else params.swap_short
+    value = size * price * rate
+    cost = value * flat * (day - last_day) / DAYS_A_YEAR
+    amount, a_year = tables.swaps[pair, LONG_AMOUNT + side], tables.swaps[pair, LONG_RATE + side]
+    if amount != 0.0 or a_year != 0.0:
+        triple = tables.swaps[pair, TRIPLE]
+        nights = rollovers(day - 1.0, triple) - rollovers(last_day - 1.0, triple)
+        cost += nights * (size * rate * amount + value * a_year / DAYS_A_YEAR)
+    return cost
+
+
 def pay_for_the_night(state: Any, params: Any, tables: Any, info: Any) -> None:
     """Swap on a position that is held while one trading day becomes the next."""
-    before, bar = tables.bars[state.row - 1], tables.bars[state.row]
-    if bar[DAY] != before[DAY] and state.units != 0.0:
-        value = abs(state.units) * before[CLOSE] * before[RATE_CLOSE]
-        rate = params.swap_long if state.units > 0.0 else params.swap_short
-        info.funding_cost += value * rate * (bar[DAY] - before[DAY]) / DAYS_A_YEAR
+    before, day = tables.bars[state.row - 1], tables.bars[state.row, DAY]
+    if day != before[DAY] and state.units != 0.0:
+        pair, price, rate = tables.symbol_of[state.row], before[CLOSE], before[RATE_CLOSE]
+        info.funding_cost += swap_of_nights(state.units, pair, price, rate, before[DAY], day, params, tables)
         state.equity -= info.funding_cost
 
 

@@ -102,3 +102,4 @@ PPO: dict[str, Any] = {
 CRYPTO_SPACE: dict[str, Any] = {**PPO, "world_options.lookback": {"int": [1, 5]}}
 PERPETUALS_SPACE = CRYPTO_SPACE
 FOREX_SPACE: dict[str, Any] = {**PPO, "world_options.lookback": {"int": [1, 10]}}  # the world's own is 10
+FOREX_ACCOUNT_SPACE = FOREX_SPACE

@@ -125,6 +125,11 @@ def _dataset(kind: str, data: Any, symbols: Sequence[str] | None, timeframe: str
     return open_data(data, symbols=symbols, timeframe=timeframe, usual_calendar=usual)
 
 
+def all_bars(data: Any, timeframe: str | int | None) -> Dataset:
+    """The bars of all pairs, those that are not traded too."""
+    return _dataset("forex", data, None, timeframe)
+
+
 def _each_column(names: Sequence[str], dataset: Dataset) -> tuple[str, ...]:
     """`bbands_20` stands for its three columns; `macd` is itself one of them."""
     chosen: dict[str, None] = {}
@@ -305,30 +310,70 @@ def _trailing_mean(column: np.ndarray) -> np.ndarray:
 # --- from the quote currency of a pair to that of the account ---------------------------------------------------------
 
 
+PAIR = re.compile(r"([A-Z]{3})([A-Z]{3})|(\w{1,40}?)[/_-](\w{1,40})")
 OLDEST_RATE = 5 * 86_400  # seconds: a weekend and holidays beside it
+Leg = tuple[Bars, bool]  # a pair, and whether it is divided by
 
 
-def rates_to_account(bars: Bars, dataset: Dataset, account: str) -> tuple[np.ndarray, np.ndarray]:
+def rates_to_account(
+    bars: Bars, dataset: Dataset, account: str, everything: Callable[[], Dataset] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """What one unit of the quote currency is worth in the account's, at the open and at the close of each bar.
 
     USDJPY earns yen: in an account in dollars they are worth 1 / USDJPY. EURGBP earns pounds: the data must have GBPUSD
-    or USDGBP, whose last known close is used if it is not older than `OLDEST_RATE`.
+    or USDGBP, or two pairs that lead there, such as EURGBP and EURUSD. Their last known close is used if it is not
+    older than `OLDEST_RATE`. `everything` opens pairs that are not traded too.
     """
     base, quote = currencies(bars.symbol)
     if quote == account:
         return np.ones(len(bars)), np.ones(len(bars))
     if base == account:
         return 1.0 / bars["open"], 1.0 / bars["close"]
-    for other in dataset.bars:
-        pair = currencies(other.symbol)
-        if pair in ((quote, account), (account, quote)):
-            at_open = _known(other, bars.times - dataset.timeframe)
-            at_close = _known(other, bars.times)
-            return (at_open, at_close) if pair == (quote, account) else (1.0 / at_open, 1.0 / at_close)
-    raise DataError(
-        f"{bars.symbol} earns {quote}, and the account is in {account}: add {quote}{account} or {account}{quote} to "
-        f"the data, or choose another currency for the account, as in account={quote!r}"
-    )
+    legs = _direct(quote, account, dataset)
+    if not legs and everything is not None:
+        dataset = everything()
+        legs = _direct(quote, account, dataset)
+    legs = legs or _through_another(quote, account, dataset)
+    if not legs:
+        raise DataError(
+            f"{bars.symbol} earns {quote}, and the account is in {account}: add {quote}{account} or {account}{quote} "
+            f"to the data, or choose another currency for the account, as in account={quote!r}"
+        )
+    return _converted(legs, bars.times - dataset.timeframe), _converted(legs, bars.times)
+
+
+def _direct(start: str, end: str, dataset: Dataset) -> list[Leg]:
+    """The first pair of the data that changes one currency to another, if there is one."""
+    for bars in dataset.bars:
+        pair = currencies(bars.symbol) if is_pair(bars.symbol) else None
+        if pair in ((start, end), (end, start)):
+            return [(bars, pair == (end, start))]
+    return []
+
+
+def _through_another(start: str, end: str, dataset: Dataset) -> list[Leg]:
+    """The first two pairs that do."""
+    for bars in dataset.bars:
+        pair = currencies(bars.symbol) if is_pair(bars.symbol) else ()
+        if start in pair:
+            middle = pair[1] if pair[0] == start else pair[0]
+            last = _direct(middle, end, dataset)
+            if last:
+                return [(bars, pair[1] == start), *last]
+    return []
+
+
+def _converted(legs: Sequence[Leg], times: np.ndarray) -> np.ndarray:
+    rates = np.ones(len(times))
+    for bars, is_divided_by in legs:
+        known = _known(bars, times)
+        rates = rates / known if is_divided_by else rates * known
+    return rates
+
+
+def is_pair(symbol: str) -> bool:
+    """Whether a symbol names two currencies."""
+    return PAIR.fullmatch(symbol.upper()) is not None
 
 
 def currencies(symbol: str) -> tuple[str, str]:
@@ -337,7 +382,7 @@ def currencies(symbol: str) -> tuple[str, str]:
     >>> currencies("EURUSD"), currencies("BTC/USD"), currencies("usd_jpy")
     (('EUR', 'USD'), ('BTC', 'USD'), ('USD', 'JPY'))
     """
-    found = re.fullmatch(r"([A-Z]{3})([A-Z]{3})|(\w{1,40}?)[/_-](\w{1,40})", symbol.upper())
+    found = PAIR.fullmatch(symbol.upper())
     if found is None:
         raise DataError(f"{symbol!r} is not a currency pair: a symbol should be like EURUSD or EUR/USD")
     return found[1] or found[3], found[2] or found[4]

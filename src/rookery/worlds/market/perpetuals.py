@@ -26,7 +26,7 @@ from rookery.worlds.market.perpetual_rules import (
     run_bar,
 )
 from rookery.worlds.market.portfolio import PARAMETERS as PORTFOLIO_PARAMETERS
-from rookery.worlds.market.portfolio import Portfolio, fees
+from rookery.worlds.market.portfolio import MarginAccount, fees
 
 # Coins that are bought without credit are an account with a leverage of 1.
 SPOT: dict[str, Any] = {
@@ -38,12 +38,11 @@ ORDERS: dict[str, Any] = {"widest_order": 0.05, "inside_bar": 0}  # of actions t
 HIGHEST_FUNDING = 0.005  # half of all payments of a market are lower; rates in percent are not
 
 
-class Perpetuals(Portfolio):
+class Perpetuals(MarginAccount):
     """Hold several perpetuals, long or short. Each action is a wanted position, from -1 (short) to 1 (long), as a part
     of what the account can hold with its leverage. docs/markets.md describes the options."""
 
     defaults = PARAMETERS
-    goes_short = True
     bar_columns = {OPEN: "open", CLOSE: "close", HIGH: "high", LOW: "low", VOLUME: "volume"}
     bar_width = 8
     state_per_asset = ("entry", "margin")
@@ -92,21 +91,6 @@ class Perpetuals(Portfolio):
             **super().cost_parameters(assets), "maker_fee": maker_fees(costs, assets),
             "margin_call": costs.margin_call, "liquidation_fee": costs.liquidation_fee,
         }  # fmt: skip
-
-    def actions_for(self, weights: np.ndarray) -> np.ndarray:
-        orders = np.zeros((len(weights), (self.actions_per_asset - 1) * weights.shape[1]))
-        return np.hstack([weights / self.values["leverage"], orders])
-
-    def hold_action(self, state: Any, observation: np.ndarray) -> np.ndarray:
-        """The positions that the account has, which an observation begins with, after the free balance."""
-        action = self.closing_action()
-        assets = len(self.market.symbols)
-        action[:assets] = observation[1 : 1 + assets] / self.values["leverage"]
-        return action
-
-    def closing_action(self) -> np.ndarray:
-        """The action that closes everything."""
-        return np.zeros(self.action_space.shape, np.float32)  # type: ignore[arg-type]  # a Box has one
 
 
 class PerpetualBrackets(Perpetuals):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -36,6 +36,8 @@ from rookery.worlds.market.market_tables import (
     scaled,
 )
 
+# Further columns of the table `bars`, by number, of one symbol of a dataset.
+Converted = Callable[[Bars, Dataset], Mapping[int, np.ndarray]]
 COST_KINDS = ("half_spread", "slippage", "impact", "funding")  # and the fee, which is per asset
 PARAMETERS: dict[str, Any] = {
     "initial_balance": 100_000.0, "max_order": 0.1, "min_change": 0.02, "half_spread": 0.0, "slippage": 0.0,
@@ -49,6 +51,8 @@ class Portfolio(KernelWorld):
     """An account that holds several assets. Its kinds say what actions mean, and by which rules a bar is stepped."""
 
     aliases = {"episode_length": "time_limit", "capital": "initial_balance", "balance": "initial_balance"}
+    kind = "crypto"  # of the bars: their usual calendar, and the synthetic ones
+    usual_features: tuple[str, ...] = CRYPTO_FEATURES
     time_limit = 288  # a day of 5-minute bars
     clips_actions = True
     always_observed: tuple[str, ...] = BAR_COLUMNS  # columns that are observed beside the features
@@ -56,6 +60,7 @@ class Portfolio(KernelWorld):
     defaults = PARAMETERS
     bar_columns: Mapping[int, str] = {OPEN: "open", CLOSE: "close"}  # of the table `bars`
     bar_width = 4
+    converted: Converted | None = None  # of a world whose assets have different currencies
     actions_per_asset = 1
     goes_short = False
     state_per_asset: tuple[str, ...] = ()  # further fields with a number for each asset
@@ -72,10 +77,10 @@ class Portfolio(KernelWorld):
         lookback: int = 5, costs: str | Mapping[str, Any] | Costs = "alpaca-crypto", split: Any = "all",
         scaling: str = "relative", **parameters: Any,
     ) -> None:  # fmt: skip
-        chosen = ObservedColumns(names("columns", columns), self.always_observed, CRYPTO_FEATURES)
+        chosen = ObservedColumns(names("columns", columns), self.always_observed, self.usual_features)
         self.costs = find_costs(costs)
         layout, layout_name = self.layout(scaling)
-        self.market = load_market("crypto", data, names("symbols", symbols), timeframe, chosen, layout, layout_name)
+        self.market = load_market(self.kind, data, names("symbols", symbols), timeframe, chosen, layout, layout_name)
         check_lookback(lookback)
         self.lookback = lookback
         length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
@@ -98,6 +103,7 @@ class Portfolio(KernelWorld):
         self.tables = {
             "bars": self.market.bars, "features": self.market.features.reshape(-1),
             "width": np.array([width, lookback * width]), "windows": found.windows, "starts": found.starts,
+            **self.more_tables(),
         }  # fmt: skip
         own = self.own_numbers(assets)
         size = own + lookback * width
@@ -113,11 +119,15 @@ class Portfolio(KernelWorld):
         """Costs as parameters of the world."""
         return {**{kind: self.costs.number(kind) for kind in COST_KINDS}, "fee": fees(self.costs.fee, assets)}
 
+    def more_tables(self) -> dict[str, np.ndarray]:
+        """Tables of its kind."""
+        return {}
+
     def layout(self, scaling: str) -> tuple[Layout, str]:
         """What makes the tables of the world, and its name in the cache."""
         layout = partial(
             portfolio_tables, costs=self.costs, scaling=scaling, by_column=self.by_column, bar_columns=self.bar_columns,
-            bar_width=self.bar_width,
+            bar_width=self.bar_width, converted=self.converted,
         )  # fmt: skip
         return layout, f"{scaling} {self.by_column} {self.costs.columns}"
 
@@ -132,6 +142,28 @@ class Portfolio(KernelWorld):
         return 1 + assets
 
 
+class MarginAccount(Portfolio):
+    """A portfolio whose actions are wanted positions, from -1 (short) to 1 (long), as parts of what the account can
+    hold with its leverage. Its observation begins with a number of the account, then the positions."""
+
+    goes_short = True
+
+    def actions_for(self, weights: np.ndarray) -> np.ndarray:
+        orders = np.zeros((len(weights), (self.actions_per_asset - 1) * weights.shape[1]))
+        return np.hstack([weights / self.values["leverage"], orders])
+
+    def hold_action(self, state: Any, observation: np.ndarray) -> np.ndarray:
+        """The positions that the account has."""
+        action = self.closing_action()
+        assets = len(self.market.symbols)
+        action[:assets] = observation[1 : 1 + assets] / self.values["leverage"]
+        return action
+
+    def closing_action(self) -> np.ndarray:
+        """The action that closes everything."""
+        return np.zeros(self.action_space.shape, np.float32)  # type: ignore[arg-type]  # a Box has one
+
+
 def fees(fee: float | Sequence[float], assets: int) -> np.ndarray:
     """The fee of each asset."""
     if np.ndim(fee) and len(fee) != assets:  # type: ignore[arg-type]
@@ -141,10 +173,12 @@ def fees(fee: float | Sequence[float], assets: int) -> np.ndarray:
 
 def portfolio_tables(
     dataset: Dataset, columns: Sequence[str], costs: Costs, scaling: str, by_column: bool,
-    bar_columns: Mapping[int, str], bar_width: int,
+    bar_columns: Mapping[int, str], bar_width: int, converted: Converted | None = None,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """All symbols side by side, at the times at which every one has a bar."""
-    one_currency(dataset)
+    """All symbols side by side, at the times at which every one has a bar. Without `converted`, the rates with which
+    values are added, they need one currency."""
+    if converted is None:
+        one_currency(dataset)
     times = reduce(np.intersect1d, [bars.times for bars in dataset.bars])
     if len(times) < 2:
         raise DataError(f"{dataset.place}: the symbols {', '.join(dataset.symbols)} have no two times in common")
@@ -157,6 +191,8 @@ def portfolio_tables(
         for column, name in ((SPREAD, "spread"), (FUNDING, "funding")):
             if name in costs.columns:
                 table[:, i, column] = need_column(bars, name)[rows]
+        for column, values in ({} if converted is None else converted(bars, dataset)).items():
+            table[:, i, column] = values[rows]
         features.append(observed(bars, columns, scaling)[rows])
     cube = np.stack(features, axis=2 if by_column else 1)
     wide = cube.reshape(len(times), -1)
