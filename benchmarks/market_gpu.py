@@ -19,6 +19,7 @@ WORLDS = (
     ("crypto, 7 x 14 columns, lookback 5", "rookery/Crypto-v0", 300e6, COINS),
     ("perpetuals, 7 x 14 columns, lookback 5", "rookery/Perpetuals-v0", 300e6, COINS),
     ("perpetuals, orders inside the bar", "rookery/Perpetuals-v0", 300e6, {**COINS, "action_type": "brackets"}),
+    ("forex account, 4 x 9 columns", "rookery/ForexAccount-v0", 300e6, {"columns": FOREX_FEATURES, "lookback": 10}),
 )
 
 

@@ -35,6 +35,7 @@ def speed_rows(rounds: int, quick: bool) -> list[Row]:
         ("crypto, 7 x 14 columns, lookback 5", "rookery/Crypto-v0", 1.5e6, CRYPTO),
         ("perpetuals, 7 x 14 columns, lookback 5", "rookery/Perpetuals-v0", 1.5e6, CRYPTO),
         ("perpetuals, orders inside the bar", "rookery/Perpetuals-v0", 1.5e6, {**CRYPTO, "action_type": "brackets"}),
+        ("forex account, 4 x 9 columns, lookback 10", "rookery/ForexAccount-v0", 1.5e6, FOREX),
     ):
         for kind, copy in (("copy=False", {"copy": False}), ("as usual", {})):
             envs = rookery.make_vec(world, 256, env_kwargs=options, **copy)

@@ -65,6 +65,7 @@ class ForexAccount(MarginAccount):
         prices = PairPrices(account, self.broker, partial(all_bars, data, timeframe))
         self.converted, self._bars_name = partial(pair_columns, prices=prices), prices.name
         costs = self.broker.costs(find_costs(costs))
+        refuse_other_costs(costs)
         super().__init__(data, symbols, timeframe, columns, lookback, costs, split, scaling, **parameters)
         del self.converted  # and the data in it, which no worker needs
         leverage, least = self.values["leverage"], self.values["margin_call"]
@@ -93,14 +94,18 @@ class ForexAccount(MarginAccount):
 
     def cost_parameters(self, assets: int) -> dict[str, Any]:
         costs = self.costs
-        for kind in NOT_CHARGED:
-            if getattr(costs, kind) != 0.0:
-                raise OptionError(
-                    f"costs: {costs.name} has {kind} = {getattr(costs, kind)}, which a forex account does not pay: set "
-                    "it to 0; swap_long and swap_short, or a broker's table, are what positions cost over night"
-                )
         kinds = ("half_spread", "slippage", "impact", "swap_long", "swap_short", "margin_call")
         return {**{kind: costs.number(kind) for kind in kinds}, "fee": fees(costs.fee, assets)}
+
+
+def refuse_other_costs(costs: Costs) -> None:
+    """A cost that is named is never silently zero."""
+    for kind in NOT_CHARGED:
+        if getattr(costs, kind) != 0.0:
+            raise OptionError(
+                f"costs: {costs.name} has {kind} = {getattr(costs, kind)}, which a forex account does not pay: set it "
+                "to 0; swap_long and swap_short, or a broker's table, are what positions cost over night"
+            )
 
 
 def pair_columns(bars: Bars, dataset: Dataset, prices: PairPrices) -> dict[int, np.ndarray]:

@@ -354,12 +354,11 @@ def _direct(start: str, end: str, dataset: Dataset) -> list[Leg]:
 def _through_another(start: str, end: str, dataset: Dataset) -> list[Leg]:
     """The first two pairs that do."""
     for bars in dataset.bars:
-        pair = currencies(bars.symbol) if is_pair(bars.symbol) else ()
-        if start in pair:
-            middle = pair[1] if pair[0] == start else pair[0]
-            last = _direct(middle, end, dataset)
+        base, quote = currencies(bars.symbol) if is_pair(bars.symbol) else ("", "")
+        if start in (base, quote):
+            last = _direct(quote if base == start else base, end, dataset)
             if last:
-                return [(bars, pair[1] == start), *last]
+                return [(bars, quote == start), *last]
     return []
 
 
