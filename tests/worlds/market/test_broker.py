@@ -81,7 +81,7 @@ def test_the_table_takes_the_place_of_the_flat_rates_and_is_in_the_report() -> N
         ({"swap_long": -720.0, "swap_unit": "percent"}, "read as percent, the long swap of -720 is 720 %"),
         ({"swap_long": -72.0, "digits": 3}, "read as points, the long swap of -72 is .* can only be another unit"),
         ({"swap_long": -80.0, "swap_unit": "pips"}, "read as pips, the long swap of -80"),
-        ({"swap_long": 7.2, "swap_short": -2.1}, "would pay whoever is long and short at once"),
+        ({"swap_long": 7.2, "swap_short": -2.1}, "by being long and short at once"),
         ({"spread": 300.0, "spread_unit": "pips"}, "read as pips, the spread of 300 is"),
     ],
 )

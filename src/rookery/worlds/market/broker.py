@@ -65,8 +65,8 @@ class Terms:
                 )
         if paid.sum() < -1e-12:
             raise DataError(
-                f"{self.symbol}: swaps of {self.swap_long:g} (long) and {self.swap_short:g} (short) would pay whoever "
-                "is long and short at once: a negative swap is paid, and a positive one received"
+                f"{self.symbol}: swaps of {self.swap_long:g} (long) and {self.swap_short:g} (short) would earn money "
+                "with no risk, by being long and short at once: a negative swap is paid, and a positive one received"
             )
         row, first = np.zeros(5), LONG_RATE if is_rate else LONG_AMOUNT
         row[first : first + 2], row[TRIPLE] = paid, WEEKDAYS.index(self.triple)

@@ -145,7 +145,7 @@ def largest_loss(part: float, state: Any, tables: Any) -> int:
 
 def watch_margin(state: Any, params: Any, tables: Any, info: Any) -> None:
     """All prices go from their opens to the worst of the bar together. Where the account is worth too little on the
-    way, the position with the largest loss is closed, and the way goes on with the others."""
+    way, the position with the largest loss is closed, and the others continue."""
     part = 0.0
     for _ in range(len(state.holdings)):
         part = next_stop_out(part, state, params, tables)
