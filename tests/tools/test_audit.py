@@ -14,6 +14,7 @@ from rookery.data.synth import synthesise
 from rookery.errors import OptionError, WorldError
 from rookery.worlds.market.crypto import crypto
 from rookery.worlds.market.forex import forex
+from rookery.worlds.market.forex_account import forex_account
 from rookery.worlds.market.perpetuals import perpetuals
 from tools.audited_worlds import CLEAN, LEAKS, Market
 
@@ -46,6 +47,13 @@ def test_the_markets_of_rookery_are_clean() -> None:
     assert report.passed and not report.notes, str(report)
     pair = synthesise(bars=200, timeframe="1h", seed=1, kind="forex", symbols=("EURUSD",))
     report = rookery.audit(forex, pair, columns="close,ema_10", lookback=3)
+    assert report.passed and not report.notes, str(report)
+
+
+def test_a_forex_account_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)  # in plain Python
+    bars = synthesise(bars=100, timeframe="1h", seed=1, kind="forex", symbols=("EURUSD", "USDJPY"))
+    report = rookery.audit(forex_account, bars, steps=12, columns="close", lookback=1, window=0, leverage=1.0)
     assert report.passed and not report.notes, str(report)
 
 

@@ -139,7 +139,9 @@ def test_built_in_rules() -> None:
     assert report["agent"]["trades"] > 10 and any("crypto is spot" in note for note in report["notes"])
 
 
-@pytest.mark.parametrize(("world", "data"), [("crypto", COINS), ("perpetuals", COINS), ("forex", PAIR)])
+@pytest.mark.parametrize(
+    ("world", "data"), [("crypto", COINS), ("perpetuals", COINS), ("forex", PAIR), ("forex-account", PAIR)]
+)
 def test_an_agent_is_compared_with_rules_on_its_own_bars(world: str, data: Dataset) -> None:
     """At the same costs: the rule in the agent's report is the rule in its own."""
     options = {"data": data, "columns": "close", "lookback": 4, "split": "test"}
