@@ -19,6 +19,7 @@ from rookery.errors import StateError, WorldError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.native import WorldCompiler
 from rookery.kernel.native_compiler import frozen
+from rookery.kernel.tables import check_same
 
 BARS = bars(200).astype("f4")
 RECORDS = np.zeros(3, np.dtype([("a", "f4"), ("n", "f4", (3,))], align=True))
@@ -265,6 +266,15 @@ def test_a_state_that_does_not_say_its_tables_is_refused():
     del state["tables"]
     with pytest.raises(StateError, match="its table 'bars' did not exist then, and was 200x5x7 float32 with the hash"):
         envs.load_state_dict(state)
+
+
+def test_a_state_of_an_earlier_version_of_the_world_may_lack_a_table():
+    state, envs = saved_and(BARS, "kernel")
+    state["tables"] |= {"gone": state["tables"]["bars"]}
+    with pytest.raises(StateError, match="its table 'gone'"):
+        envs.load_state_dict(state)
+    facts = envs.state_dict()["tables"]
+    check_same("Trader", facts, {**facts, "more": facts["bars"]})
 
 
 class Levels(KernelWorld):

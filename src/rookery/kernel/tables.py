@@ -117,11 +117,12 @@ def describe(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(world: str, saved: Any, here: Mapping[str, Any]) -> None:
-    """Refuse a state that was saved with other tables: its envs could read outside of these."""
+    """Refuse a state that was saved with other tables: its envs could read outside of these. A table that an earlier
+    version of the world did not have is fine."""
     saved = saved if isinstance(saved, dict) else {}
     if saved == here:
         return
-    for name in sorted({*saved, *here}):
+    for name in sorted(saved or here):
         before, now = saved.get(name), here.get(name)
         if before != now:
             raise StateError(

@@ -149,7 +149,8 @@ class PaperWorld:
 def rules_of(world: KernelWorld, form: MarketForm) -> tuple[Any, ...]:
     """What two agents must have in common for one to take over the account of the other as it is."""
     values = tuple((name, np.asarray(value).tolist()) for name, value in world.values.items() if name not in NOT_RULES)
-    return type(world).__name__, form, repr(world.observation_space), repr(world.action_space), repr(values)
+    spaces, broker = (world.observation_space, world.action_space), getattr(world, "broker", None)
+    return type(world).__name__, form, repr(spaces), repr(values), repr(broker)
 
 
 def _first_usable(world: Any, block: int) -> int | None:
