@@ -337,7 +337,8 @@ def rates_to_account(
     if not legs:
         raise DataError(
             f"{bars.symbol} earns {quote}, and the account is in {account}: add {quote}{account} or {account}{quote} "
-            f"to the data, or choose another currency for the account, as in account={quote!r}"
+            f"to the data (of an account on paper: to the symbols), or choose another currency for the account, as in "
+            f"account={quote!r}"
         )
     return _converted(legs, bars.times - dataset.timeframe), _converted(legs, bars.times)
 
