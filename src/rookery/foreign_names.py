@@ -139,7 +139,7 @@ PYTHON = _by_name(
         "rookery.load(run_or_folder) loads an agent": (
             "load load_model load_agent restore from_checkpoint load_from_checkpoint set_parameters"
         ),
-        'noise is an option: td3={"exploration_noise": 0.1}, or sac={"noise": "pink"}': (
+        'noise is an option: noise="pink" is correlated over steps, td3={"exploration_noise": 0.1} sets its size': (
             "NormalActionNoise OrnsteinUhlenbeckActionNoise ActionNoise"
         ),
         "use envs.call(name, *args), envs.get_attr(name) or envs.set_attr(name, values)": "env_method call_method",

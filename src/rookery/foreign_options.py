@@ -106,7 +106,7 @@ OPTIONS: dict[str, dict[str, str]] = {
 # Rookery's own names that are known without the learner's section too; many are the same elsewhere.
 SAME = (
     "activation", "batch_size", "buffer_size", "critic_hidden", "exploration_noise", "gae_lambda", "gamma",
-    "hidden", "max_grad_norm", "network", "network_options", "noise_clip", "normalise_observations",
+    "hidden", "max_grad_norm", "network", "network_options", "noise", "noise_clip", "normalise_observations",
     "normalise_rewards", "policy_delay", "policy_noise", "target_entropy", "target_kl", "tau",
 )  # fmt: skip
 # Translated with the help of another key.
@@ -134,7 +134,10 @@ RUN_KEYS = {
     "capture_video": "monitor.video",
     "save_video": "monitor.video",
 }
-_NO_SDE = 'rookery has no state-dependent exploration: omit it, or use `sac.noise` = "pink"'
+_NO_SDE = (
+    'rookery has no state-dependent exploration: omit it, or use `noise` = "pink", exploration that is correlated over '
+    "steps"
+)
 _TARGET = (
     "it counts steps, and rookery counts updates: use `dqn.target_every`, with `dqn.tau` = 1.0 to copy all weights"
 )
@@ -166,7 +169,8 @@ ANSWERS = {
     "clip_vloss": "use `ppo.clip_values`, the clip range of value estimates as a number",
     "use_sde": _NO_SDE,
     "sde_sample_freq": _NO_SDE,
-    "action_noise": "use `td3.exploration_noise`, the standard deviation as a number, or `td3.noise` = \"pink\"",
+    "action_noise": "use `td3.exploration_noise`, the standard deviation as a number; for Ornstein-Uhlenbeck noise use "
+    '`noise` = "pink", or 2.0 for its spectrum',
     "autotune": 'use `sac.temperature`: "auto" is learned, a number is constant',
     "policy_lr": _ONE_RATE,
     "q_lr": _ONE_RATE,

@@ -31,6 +31,11 @@ class Head(nn.Module):
     shape: tuple[int, ...]  # of one action
     dtype: torch.dtype = torch.int64
 
+    @property
+    def gaussian_columns(self) -> list[int]:
+        """Which numbers of its noise are Gaussian: those of continuous actions."""
+        return []
+
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         """Noise for sampling, [*rows, noise]."""
         uniform = torch.rand(*rows, self.noise_size, generator=generator, device=generator.device)
@@ -193,6 +198,10 @@ class GaussianHead(Head):
         self.register_buffer("low", torch.as_tensor(space.low, dtype=torch.float32), persistent=False)
         self.register_buffer("high", torch.as_tensor(space.high, dtype=torch.float32), persistent=False)
 
+    @property
+    def gaussian_columns(self) -> list[int]:
+        return list(range(self.noise_size))
+
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         return torch.randn(*rows, self.noise_size, generator=generator, device=generator.device)
 
@@ -251,6 +260,11 @@ class CompositeHead(Head):
     def with_outputs(self, outputs: Tensor) -> list[tuple[Head, Tensor]]:
         """The head of each part, with its share of the network's outputs."""
         return list(zip(self.parts, self._split(outputs), strict=True))
+
+    @property
+    def gaussian_columns(self) -> list[int]:
+        firsts = [sum(self._noise_sizes[:k]) for k in range(len(self._noise_sizes))]
+        return [first + n for first, head in zip(firsts, self.parts, strict=True) for n in head.gaussian_columns]
 
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         return torch.cat([part.sample_noise(*rows, generator=generator) for part in self.parts], -1)

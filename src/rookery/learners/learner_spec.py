@@ -22,6 +22,11 @@ Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=100)]
 UpdatesEach = Literal["step", "round"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
+Colour = Literal["gaussian", "pink"] | Annotated[float, Field(ge=0, le=2)]  # of noise: see `learners/noise.py`
+COLOUR_HELP = (
+    "Exploration noise of continuous actions: gaussian, independent at each step; pink, correlated over steps; or the "
+    "exponent of its spectrum, from 0 (gaussian) over 1 (pink) to 2 (red, whose swings are slowest)."
+)
 
 # Options that decide which arrays the networks have: weights fit the same ones only.
 WIDTHS = ("hidden", "critic_hidden")

@@ -1,24 +1,28 @@
-"""What actions are explored with: noise for continuous ones, sampled for many steps ahead; for discrete ones the share
-of random actions."""
+"""What actions are explored with: noise for continuous ones, of any colour (Eberhard et al., 2023) and sampled for many
+steps ahead; for discrete ones the share of random actions."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-STRETCH = 1024  # steps sampled at once; pink noise is correlated for at most this long
+from rookery.errors import OptionError
+from rookery.learners.learner_spec import Colour
+
+COLOURS = {"gaussian": 0.0, "pink": 1.0}  # the exponent of the frequency by which the power falls
+STRETCH = 1024  # steps sampled at once; coloured noise is correlated for at most this long
 SPREAD = 7.0  # with epsilon_per_env, the last env's epsilon is the first one's to the power of 1 + this
 
 
 class Noise:
     """Numbers of mean 0 and standard deviation 1 for each env and action dimension."""
 
-    def __init__(self, kind: Literal["gaussian", "pink"], num_envs: int, size: int, generator: torch.Generator) -> None:
-        self.kind, self.size, self._generator = kind, size, generator
+    def __init__(self, colour: Colour, num_envs: int, size: int, generator: torch.Generator) -> None:
+        self.exponent, self.size, self._generator = exponent_of(colour), size, generator
         self.resize(num_envs)
 
     def resize(self, num_envs: int) -> None:
@@ -36,8 +40,8 @@ class Noise:
         return self._drawn[step, rows]
 
     def _draw(self, envs: int) -> Tensor:
-        if self.kind == "pink":
-            return pink(STRETCH, envs * self.size, self._generator).reshape(STRETCH, envs, self.size)
+        if self.exponent:
+            return coloured(self.exponent, (STRETCH, envs, self.size), self._generator)
         return torch.randn(STRETCH, envs, self.size, generator=self._generator, device=self._generator.device)
 
     def state(self) -> dict[str, Any]:
@@ -50,13 +54,68 @@ class Noise:
         self._used = list(state["used"])
 
 
-def pink(steps: int, columns: int, generator: torch.Generator) -> Tensor:
-    """Columns of noise whose power falls as 1/f, [steps, columns], of standard deviation 1 over many samples.
+class RolloutNoise:
+    """What the actions of rollouts are sampled with. Coloured noise continues from one rollout to the next."""
+
+    def __init__(self, head: Any, colour: Colour, num_envs: int) -> None:
+        self._head, self._num_envs = head, num_envs
+        self._exponent, self._columns = exponent_of(colour), torch.tensor(head.gaussian_columns, dtype=torch.int64)
+        if self._exponent and not len(self._columns):
+            raise OptionError(f"`noise` = {colour!r} is for continuous actions, and this world has none: omit it")
+        self._left = torch.zeros(0, num_envs, len(self._columns))  # of coloured noise, what is not used yet
+        self._placed: Tensor | None = None
+
+    def sample(self, steps: int, generator: torch.Generator) -> Tensor:
+        """For so many steps of all envs, [steps, envs, noise]."""
+        ready = self._placed if self._placed is not None else self._coloured(steps, generator)
+        noise = self._head.sample_noise(steps, self._num_envs, generator=generator)
+        if ready is not None:
+            noise.index_copy_(-1, self._columns, ready)
+        return noise
+
+    def place(self, steps: int, generator: torch.Generator) -> None:
+        """On the host, before each `sample` that is captured: that finds its coloured noise in one place."""
+        ready = self._coloured(steps, generator)
+        self._placed = ready if self._placed is None or ready is None else self._placed.copy_(ready)
+
+    def _coloured(self, steps: int, generator: torch.Generator) -> Tensor | None:
+        if not self._exponent:
+            return None
+        self._columns = self._columns.to(generator.device)  # now: captured work cannot bring it there
+        parts = [self._left.to(generator.device)]
+        while sum(map(len, parts)) < steps:
+            parts.append(coloured(self._exponent, (STRETCH, *self._left.shape[1:]), generator))
+        drawn = torch.cat(parts)
+        self._left = drawn[steps:].clone()
+        return drawn[:steps]
+
+    def state(self) -> dict[str, Any]:
+        """What the next rollout needs."""
+        return {"noise": self._left.cpu().numpy().copy()} if self._exponent else {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from `state()`."""
+        if self._exponent and "noise" in state:
+            self._left = torch.from_numpy(np.array(state["noise"])).reshape(-1, *self._left.shape[1:])
+
+
+def exponent_of(colour: Colour) -> float:
+    """
+    >>> exponent_of("pink"), exponent_of(0.5)
+    (1.0, 0.5)
+    """
+    return COLOURS[colour] if isinstance(colour, str) else colour
+
+
+def coloured(exponent: float, shape: tuple[int, int, int], generator: torch.Generator) -> Tensor:
+    """Noise of standard deviation 1 over many samples, [steps, ...], whose power falls as 1/f^exponent: 0 is white, 1
+    pink, 2 red.
 
     Timmer and König (1995): white noise in the frequencies, scaled, and brought back into time.
     """
+    steps, columns = shape[0], shape[1] * shape[2]
     white = torch.randn(2, steps // 2 + 1, columns, generator=generator, device=generator.device)
-    scale = torch.arange(steps // 2 + 1, device=generator.device).clamp(min=1).rsqrt()
+    scale = torch.arange(steps // 2 + 1, device=generator.device).clamp(min=1).pow(-exponent / 2)
     real, imaginary = white * scale.unsqueeze(-1)
     # The mean, and for an even number the quickest swing, are real; they alone carry what others carry in two parts.
     ends = [0, -1] if steps % 2 == 0 else [0]
@@ -64,7 +123,8 @@ def pink(steps: int, columns: int, generator: torch.Generator) -> Tensor:
     real[ends] *= math.sqrt(2.0)
     power = 4.0 * scale.square()
     power[ends] /= 2.0
-    return torch.fft.irfft(torch.complex(real, imaginary), n=steps, dim=0) * (steps / power.sum().sqrt())
+    drawn = torch.fft.irfft(torch.complex(real, imaginary), n=steps, dim=0) * (steps / power.sum().sqrt())
+    return drawn.reshape(shape)
 
 
 class Epsilon:

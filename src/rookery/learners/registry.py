@@ -14,9 +14,11 @@ from pydantic import Field, model_validator
 from rookery.errors import OptionError
 from rookery.learners.learner_spec import (
     ALWAYS_ADJUSTABLE,
+    COLOUR_HELP,
     REPLAY_ADJUSTABLE,
     Activation,
     ActorLayout,
+    Colour,
     LearnerSpec,
     Options,
     PrioritisedOptions,
@@ -143,6 +145,7 @@ class PPOOptions(RolloutOptions):
         None, description="Widths of the critic's hidden layers; if omitted, those of `hidden`."
     )
     log_std: float = Field(0.0, description="For continuous actions: initial log of the standard deviation.")
+    noise: Colour = Field("gaussian", description=COLOUR_HELP)
     recurrent: int | None = Field(
         None, ge=1, lt=2**31, description="Width of a recurrent core (GRU); if omitted, there is none."
     )
@@ -180,9 +183,7 @@ class SACOptions(ReplayOptions):
     target_entropy: float | None = Field(
         None, description="Target of the learned temperature; if omitted, minus the number of action dimensions."
     )
-    noise: Literal["gaussian", "pink"] = Field(
-        "gaussian", description="Exploration noise: independent at each step, or pink, which is correlated over steps."
-    )
+    noise: Colour = Field("gaussian", description=COLOUR_HELP)
     critic_hidden: Sizes | None = Field(
         None, description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
     )
@@ -286,9 +287,7 @@ class TD3Options(PrioritisedOptions):
         "min", description="The target: the smallest value of `min_critics` critics, or the mean of all."
     )
     exploration_noise: float = Field(0.1, ge=0, description="Standard deviation of the noise on actions.")
-    noise: Literal["gaussian", "pink"] = Field(
-        "gaussian", description="Exploration noise: independent at each step, or pink, which is correlated over steps."
-    )
+    noise: Colour = Field("gaussian", description=COLOUR_HELP)
     policy_noise: float = Field(0.2, ge=0, description="Standard deviation of the noise on target actions.")
     noise_clip: float = Field(0.5, ge=0, description="Limit of the noise on target actions.")
     policy_delay: int = Field(2, ge=1, description="Updates of the critics per update of the actor.")

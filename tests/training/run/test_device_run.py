@@ -55,6 +55,18 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(weights_of(tmp_path, "whole"), weights_of(tmp_path, "parts"))
 
 
+def test_coloured_noise_is_the_same_everywhere_and_goes_on(tmp_path: Path) -> None:
+    """On the device as on the CPU, and in a resumed run."""
+    ppo = {**OPTIONS["ppo"], "noise": "pink", "learning_rate_schedule": "constant"}
+    pink = {"world": "rookery/Pendulum-v1", "ppo": ppo}
+    train(tmp_path, "device", **pink)
+    train(tmp_path, "cpu", **pink, backend="kernel", device="cpu")
+    train(tmp_path, "parts", **pink, steps=192)
+    rookery.resume("parts", tmp_path, steps=384)
+    np.testing.assert_allclose(weights_of(tmp_path, "device"), weights_of(tmp_path, "cpu"), rtol=1e-3, atol=1e-5)
+    np.testing.assert_array_equal(weights_of(tmp_path, "device"), weights_of(tmp_path, "parts"))
+
+
 def test_metrics_and_episodes_are_written(tmp_path: Path) -> None:
     result = train(tmp_path, "run", ppo={**OPTIONS["ppo"], "normalise_observations": True})
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]

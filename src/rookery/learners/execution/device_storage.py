@@ -4,14 +4,15 @@ can write and sample without waiting, and every tensor stays where it is."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError
-from rookery.learners.noise import STRETCH, Epsilon, pink
+from rookery.learners.learner_spec import Colour
+from rookery.learners.noise import STRETCH, Epsilon, coloured, exponent_of
 from rookery.learners.observations import Leaf
 from rookery.learners.replay_buffer import Complete, ReplayBuffer
 
@@ -203,11 +204,11 @@ def _is_last(name: str) -> bool:
 
 
 class DeviceNoise:
-    """Noise for all envs at once. Gaussian noise is drawn for each round; pink noise for many rounds ahead, and
+    """Noise for all envs at once. Gaussian noise is drawn for each round; coloured noise for many rounds ahead, and
     which of them is the present one is on the device too."""
 
-    def __init__(self, kind: Literal["gaussian", "pink"], num_envs: int, size: int, generator: torch.Generator) -> None:
-        self.kind, self.size, self._generator = kind, size, generator
+    def __init__(self, colour: Colour, num_envs: int, size: int, generator: torch.Generator) -> None:
+        self.exponent, self.size, self._generator = exponent_of(colour), size, generator
         self._round = torch.zeros(1, dtype=torch.int64, device=generator.device)
         self.resize(num_envs)
 
@@ -219,21 +220,22 @@ class DeviceNoise:
     def resize(self, num_envs: int) -> None:
         """Another number of envs; all noise is drawn again."""
         self._envs, self._used = num_envs, STRETCH
-        steps = STRETCH if self.kind == "pink" else 0
+        steps = STRETCH if self.exponent else 0
         self._drawn = torch.zeros(steps, num_envs, self.size, device=self._generator.device)
 
     def before_round(self) -> None:
         """On the host, before each `sample`: draw more if all is used."""
-        if self.kind == "pink" and self._used == STRETCH:
-            drawn = pink(STRETCH, self._envs * self.size, self._generator)
-            self._drawn.copy_(drawn.reshape(self._drawn.shape))
+        if not self.exponent:
+            return
+        if self._used == STRETCH:
+            self._drawn.copy_(coloured(self.exponent, (STRETCH, self._envs, self.size), self._generator))
             self._round.zero_()
             self._used = 0
-        self._used += self.kind == "pink"
+        self._used += 1
 
     def sample(self, rows: slice) -> Tensor:
         """For one step of all envs, [envs, size]."""
-        if self.kind == "gaussian":
+        if not self.exponent:
             device = self._generator.device
             return torch.randn(self._envs, self.size, generator=self._generator, device=device)
         noise = self._drawn.index_select(0, self._round)[0]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rookery.learners.execution.execution import Execution
 from rookery.learners.learner import StepBatch, TensorFinals, Tree, trained_tensors
+from rookery.learners.noise import RolloutNoise
 from rookery.learners.observations import split, stack
 from rookery.learners.rollout import Rollout
 from rookery.learners.schedules import scheduled
@@ -32,6 +33,7 @@ class RolloutHost(Execution):
             self.accelerated_by = ("FusedPPO",)
         self.memory = torch.zeros(learner.num_envs, learner.policy.memory_size, device=learner.device)
         self.rollout = self._new_rollout()
+        self.noise = self._new_noise()
         # Captured work reads the clip range from a tensor.
         self._clip = None if learner.device.type == "cpu" else torch.zeros((), device=learner.device)
 
@@ -39,6 +41,11 @@ class RolloutHost(Execution):
         learner, memory_size = self.learner, self.learner.policy.memory_size
         length = learner.options.rollout_length
         return Rollout(learner.leaves, learner.head, length, learner.num_envs, memory_size, learner.device)
+
+    def _new_noise(self) -> RolloutNoise:
+        learner = self.learner
+        colour: Any = getattr(learner.options, "noise", "gaussian")
+        return RolloutNoise(learner.head, colour, learner.num_envs * learner.processes)
 
     # --- collecting: act, and store what was seen, done and rewarded ----------------------------------------------
 
@@ -52,8 +59,7 @@ class RolloutHost(Execution):
 
     def sample_noise(self) -> Tensor:
         """What the actions of a rollout are sampled with, [steps, envs, noise]."""
-        learner = self.learner
-        return learner.head.sample_noise(self.rollout.length, learner.num_envs, generator=learner.generator)
+        return self.noise.sample(self.rollout.length, self.learner.generator)
 
     def explore(self, observations: Any, rows: slice, mask: Any = None) -> Any:
         self.begin_rollout()
@@ -280,12 +286,14 @@ class RolloutHost(Execution):
     def resize(self, num_envs: int) -> None:
         kept = self.memory[:num_envs]
         self.memory = torch.cat([kept, kept.new_zeros(num_envs - len(kept), kept.shape[1])])
-        self.rollout = self._new_rollout()
+        self.rollout, self.noise = self._new_rollout(), self._new_noise()
 
     def state(self, replay: bool) -> Tree:
-        return {"memory": self.memory.cpu().numpy().copy(), "rollout": self.rollout.state()}
+        memory = self.memory.cpu().numpy().copy()
+        return {"memory": memory, "rollout": self.rollout.state(), **self.noise.state()}
 
     def load(self, state: Tree) -> None:
+        self.noise.load(state)
         self.memory.copy_(torch.from_numpy(np.array(state["memory"])))
         self.rollout.load(state["rollout"])
         if not self.learner.accelerator.stores_values:  # saved on another device

@@ -124,8 +124,7 @@ class DataParallel(RolloutHost):
         return slice(self.ranks.rank * self.learner.num_envs, (self.ranks.rank + 1) * self.learner.num_envs)
 
     def sample_noise(self) -> Tensor:
-        drawn = self.learner.head.sample_noise(self.rollout.length, self._rows, generator=self.learner.generator)
-        return drawn[:, self._own].contiguous()
+        return super().sample_noise()[:, self._own].contiguous()
 
     def learn(self, clip: float | Tensor) -> Tensor:
         metrics = super().learn(clip)
@@ -156,7 +155,7 @@ class DataParallel(RolloutHost):
 
     def state(self, replay: bool) -> Tree:
         memory = self._all_rows.get("memory", np.zeros((self._rows, 0), np.float32)).copy()
-        state: Tree = {"memory": memory, "rollout": {}}
+        state: Tree = {"memory": memory, "rollout": {}, **self.noise.state()}
         if self.learner.scale is not None:
             running = self._all_rows["running"].copy()
             state["scale"] = module_state(self.learner.scale) | {"running": running}

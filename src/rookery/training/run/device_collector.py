@@ -91,6 +91,7 @@ class DeviceCollector(Collector):
         self._follow_options()
         self._marks = [self._times.mark()]
         self._call_envs("before_rollout")
+        self._execution.noise.place(self.learner.rollout.length, self.learner.generator)
         self._calls["rollout"]()
         self._call_envs("after_rollout", self.learner.rollout.length)
         self._marks.append(self._times.mark())
