@@ -18,7 +18,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.errors import OptionError, SpaceError
-from rookery.learners.observations import MASK_KEY, choices_in
+from rookery.learners.observations import MASK_KEY, at_path, choices_in
 
 PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 Path = tuple[str | int, ...]  # the keys that lead to a part
@@ -83,6 +83,11 @@ class ActionTree:
     def nest(self, flat: Values) -> Any:
         """A batch of flat actions, [batch, width], in the structure of the space."""
         return _structured(self.space, iter([part.of(flat) for part in self.parts]))
+
+    def flatten(self, nested: Any) -> np.ndarray:
+        """The flat vectors, [batch, width], of a batch in the structure of the space."""
+        columns = [at_path(nested, part.path) for part in self.parts]
+        return np.concatenate([np.reshape(column, (len(column), -1)) for column in columns], 1)
 
     def as_box(self) -> spaces.Box | None:
         """The flat vector as a Box, if all parts are boxes of floats."""
@@ -158,6 +163,12 @@ class ActionBounds(nn.Module):
     def to_env(self, actions: Tensor) -> Tensor:
         """From -1 to 1 into the bounds of the env."""
         return actions.reshape(-1, *self.shape) * self.scale + self.bias
+
+    def from_env(self, actions: np.ndarray) -> np.ndarray:
+        """The way back, for recorded actions [rows, *shape]; where the bounds leave no choice, 0."""
+        bias, scale = (part.cpu().numpy().ravel() for part in (self.bias, self.scale))
+        own = (actions.reshape(len(actions), -1) - bias) / np.where(scale > 0, scale, 1.0)
+        return own.astype(np.float32)
 
     def numpy_to_env(self) -> Callable[[np.ndarray], np.ndarray]:
         """`to_env` for arrays."""

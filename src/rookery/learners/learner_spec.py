@@ -138,6 +138,12 @@ class ReplayOptions(Options):
         description="In worlds with goals: how often each transition is stored again, with a goal that was reached "
         "later in its episode; 0 for never, 4 is usual.",
     )  # fmt: skip
+    dataset: Annotated[str | None, Reaches("files")] = Field(
+        None,
+        min_length=1,
+        description="Recorded steps that are in the replay buffer before the first step: a Minari dataset by its name "
+        "or folder, or a .npz file.",
+    )
     tau: float = Field(0.005, gt=0, le=1, description="Share of the weights that the target network takes per update.")
     max_grad_norm: float | None = Field(
         None, gt=0, description="Gradients with a larger norm are scaled down to it; if omitted, none are."

@@ -118,6 +118,13 @@ class ReturnScale(nn.Module):
         self._add(returns.unsqueeze(-1))
         returns.masked_fill_(torch.as_tensor(ended, device=returns.device), 0.0)
 
+    def update_recorded(self, rewards: np.ndarray, ended: np.ndarray) -> None:
+        """Add steps that were recorded in their order, [steps]; the envs' own returns stay as they are."""
+        returns = np.empty((len(rewards), 1), np.float32)
+        columns = rewards.astype(np.float32)[:, None], ended[:, None]
+        _discount(np.zeros(1, np.float32), *columns, returns, self.gamma)
+        self._add(torch.from_numpy(returns).to(self.running.device))
+
     def scale(self, rewards: Tensor) -> Tensor:
         """The scaled rewards."""
         factor = (self.statistics.variance + 1e-8).rsqrt().float()

@@ -115,9 +115,14 @@ def split(leaves: Sequence[Leaf], observation: Any, device: torch.device) -> lis
 
 def part_of(observation: Any, leaf: Leaf) -> Any:
     """The array or tensor of this leaf, of one observation or a batch."""
-    for key in leaf.path:
-        observation = observation[key]
-    return observation
+    return at_path(observation, leaf.path)
+
+
+def at_path(nested: Any, path: Sequence[str | int]) -> Any:
+    """The part of a nested value to which these keys lead."""
+    for key in path:
+        nested = nested[key]
+    return nested
 
 
 def stack(leaves: Sequence[Leaf], rows: Sequence[Any], device: torch.device) -> list[torch.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -29,6 +29,15 @@ class ReplayBatch:
     discounts: Tensor  # what the value of `next_leaves` counts: gamma to the number of steps, or 0 after the end
     next_leaves: list[Tensor]
     next_masks: Tensor | None  # actions allowed in `next_leaves`
+
+
+class Transitions(NamedTuple):
+    """Transitions as `ReplayBuffer.add` takes them: it reads `leaves` and `actions` of its first argument."""
+
+    leaves: list[Tensor]
+    actions: Tensor
+    complete: Complete
+    next_leaves: list[Tensor]
 
 
 class NStepBuffer:

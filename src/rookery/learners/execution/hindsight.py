@@ -4,28 +4,19 @@ goals that were reached later in its episode."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.errors import OptionError
-from rookery.learners.replay_buffer import Complete, NStepBuffer
+from rookery.learners.replay_buffer import NStepBuffer, Transitions
 
 ACHIEVED, DESIRED = "achieved_goal", "desired_goal"  # keys of observations, as in Gymnasium-Robotics
 FIRST_LENGTH = 64  # steps of an episode that there is room for at first
 # (achieved goals, desired goals, {}) -> rewards, or whether episodes terminate, of many steps at once
 OfGoals = Callable[[np.ndarray, np.ndarray, dict[str, Any]], Any]
-
-
-class Copies(NamedTuple):
-    """Transitions as `ReplayBuffer.add` takes them: it reads `leaves` and `actions` of its first argument."""
-
-    leaves: list[Tensor]
-    actions: Tensor
-    complete: Complete
-    next_leaves: list[Tensor]
 
 
 class HindsightBuffer(NStepBuffer):
@@ -70,16 +61,22 @@ class HindsightBuffer(NStepBuffer):
             new[:envs, :steps] = old[:envs, :steps]
         self._episodes = episodes
 
-    def relabelled(self, row: int, last: Sequence[Tensor], terminated: bool) -> list[Copies]:
+    def relabelled(self, row: int, last: Sequence[Tensor], terminated: bool) -> list[Transitions]:
         """The episode of this env is over, and this was its last observation."""
         length, self._lengths[row] = int(self._lengths[row]), 0
         if length == 0:
             return []
         *leaves, actions = (kept[row, :length] for kept in self._episodes)
         following = [torch.cat([leaf[1:], end.unsqueeze(0)]) for leaf, end in zip(leaves, last, strict=True)]
+        return self.copies(leaves, actions, following, terminated)
+
+    def copies(
+        self, leaves: list[Tensor], actions: Tensor, following: list[Tensor], terminated: bool
+    ) -> list[Transitions]:
+        """Of a complete episode: what was seen before and after each step."""
         return [self._copy(leaves, actions, following, terminated) for _ in range(self._copies)]
 
-    def _copy(self, leaves: list[Tensor], actions: Tensor, following: list[Tensor], terminated: bool) -> Copies:
+    def _copy(self, leaves: list[Tensor], actions: Tensor, following: list[Tensor], terminated: bool) -> Transitions:
         device, length = actions.device, len(actions)
         drawn = torch.rand(length, generator=self._generator, device=device)
         steps = torch.arange(length, device=device)
@@ -89,7 +86,7 @@ class HindsightBuffer(NStepBuffer):
         seen = list(leaves)
         seen[self._desired] = later[self._desired] = goals
         places = np.arange(length)
-        return Copies(seen, actions, (places, places, outcomes), later)
+        return Transitions(seen, actions, (places, places, outcomes), later)
 
     def _outcomes(self, reached: np.ndarray, goals: np.ndarray, terminated: bool) -> tuple[np.ndarray, np.ndarray]:
         """The last step of each transition of up to `n_step` steps, and its reward and discount, [steps, 2]."""

@@ -22,7 +22,7 @@ from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Finals, StepBatch, Tree
 from rookery.learners.noise import Epsilon, Noise
 from rookery.learners.observations import split, stack
-from rookery.learners.replay_buffer import NStepBuffer, ReplayBuffer, check_capacity
+from rookery.learners.replay_buffer import NStepBuffer, ReplayBuffer, Transitions, check_capacity
 from rookery.learners.sumtree import SumTree
 
 SHOW_EVERY = 32  # updates averaged in the metrics: reading them after each one would cost more than 1 % of it
@@ -141,7 +141,11 @@ class ReplayHost(Execution):
         for place in np.flatnonzero(ended):
             last = [leaf[place] for leaf in following]
             for copies in self.hindsight.relabelled(start + int(place), last, bool(terminated[place])):
-                self.prefer_new(self.replay.add(copies, copies.complete, copies.next_leaves, None))
+                self.add(copies)
+
+    def add(self, made: Transitions) -> None:
+        """Keep complete transitions."""
+        self.prefer_new(self.replay.add(made, made.complete, made.next_leaves, None))
 
     def count_steps(self, steps: int) -> None:
         """So many steps were recorded: updates are due for them."""

@@ -275,6 +275,8 @@ def _open_loop(run: ResolvedRun, folder: RunDir, opening: Opening, was_there: bo
     ):
         announce(loop, run, folder, step, changed)
         try:
+            if not saved and getattr(learner.options, "dataset", None):
+                _fill_replay(learner, f"{run.config.learner}.dataset")
             observations, infos = load_into(loop, saved) if saved else loop.begin()
             shared.begin(run.config, learner, saved["envs"] if saved else None, run.config.seed + (step or 0))
         except Exception as error:
@@ -282,3 +284,10 @@ def _open_loop(run: ResolvedRun, folder: RunDir, opening: Opening, was_there: bo
                 write_failure(folder, loop, error)
             raise
         yield OpenRun(run, folder, loop, observations, infos)
+
+
+def _fill_replay(learner: Learner, key: str) -> None:
+    """Its module imports Numba, which some runs do without."""
+    from rookery.training.run.dataset_start import fill_replay
+
+    fill_replay(learner, learner.options.dataset, key)
