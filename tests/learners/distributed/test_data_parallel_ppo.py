@@ -27,7 +27,12 @@ VARIANTS: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
     "normalised": (
         VECTORS,
         spaces.Box(-1, 1, (2,), np.float32),
-        {"normalise_observations": True, "normalise_rewards": True, "learning_rate_schedule": "linear"},
+        {
+            "normalise_observations": True,
+            "normalise_rewards": True,
+            "learning_rate_schedule": "linear",
+            "noise": "pink",
+        },
     ),
     "recurrent": (VECTORS, spaces.Discrete(3), {"recurrent": 8, "normalise_rewards": True}),
     "batch size": (VECTORS, spaces.MultiDiscrete([2, 3]), {"batch_size": 10, "clip_values": 0.2}),
