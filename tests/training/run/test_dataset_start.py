@@ -173,8 +173,12 @@ def test_what_is_no_dataset_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(DataError, match="home"):
         train(tmp_path, "no/such-v0")
     (tmp_path / "text.npz").write_text("text")
-    with pytest.raises(DataError, match="plain arrays"):
-        train(tmp_path, tmp_path / "text.npz")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("text.npz", "one.npy"):
+        with pytest.raises(DataError, match="plain arrays"):
+            read_npz(tmp_path / name)
+    with pytest.raises(DataError, match="no steps"):
+        train(tmp_path, write_minari(tmp_path / "empty", []))
     folder = write_minari(tmp_path / "linked", episodes())
     with h5py.File(folder / MAIN_FILE, "a") as file:
         del file["episode_0/rewards"]

@@ -18,7 +18,7 @@ from rookery.gate import demand
 from rookery.learners.execution.recorded_steps import Steps, store_steps
 from rookery.learners.learner import Learner
 
-NAMES = ("observations", "actions", "rewards", "next_observations", "terminations", "truncations")
+NAMES = Steps._fields
 MAIN_FILE, FACTS = Path("data", "main_data.hdf5"), Path("data", "metadata.json")
 HOME = "MINARI_DATASETS_PATH"  # Minari's variable: the folder of its datasets
 INDEX = "_index_"  # begins the names of the parts of a Tuple in Minari's files
@@ -37,6 +37,8 @@ def fill_replay(learner: Learner, name: str, key: str) -> None:
                     f"has more than {room:,} steps, and all should fit in the replay buffer: raise `buffer_size`"
                 )
             store_steps(learner, part)
+        if not steps:
+            raise DataError("has no steps")
     except (DataError, OptionError) as error:
         raise type(error)(f"`{key}`: {printable(path)}: {error}") from None
     say(f"{printable(path)}: {steps:,} steps of {episodes:,} episodes are in the replay buffer")
@@ -69,7 +71,7 @@ def read_npz(path: Path) -> Steps:
     try:
         with np.load(path, allow_pickle=False) as file:
             flat = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise DataError(f"is not a .npz file of plain arrays ({error})") from None
     nested = structured(flat)
     if missing := [name for name in NAMES if name not in nested]:
