@@ -90,6 +90,7 @@ COMMANDS = _by_name(
         "paper": "trade",
         "export": "save onnx",
         "import-sb3": "import",
+        "`rookery train` without a world lists the worlds": "worlds envs environments",
     }
 )
 # Flags that are not keys.

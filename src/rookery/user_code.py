@@ -11,6 +11,7 @@ import sysconfig
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ _of_session: dict[str, Any] = {}  # classes and functions that have no name in a
 _ended_by: dict[Path, str] = {}  # the verb at which the import of a script ended
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
 INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
+WRAPPERS = "gymnasium.wrappers"  # where classes are known by name: "gymnasium.wrappers:ClipAction"
 LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
 OBJECT = "object:"  # begins the recorded name of what only a Python session has
 SHIPPED = "ROOKERY_SHIPPED"  # the folder of files that were sent to this machine, for a process and those it starts
@@ -31,13 +33,23 @@ SHIPPED = "ROOKERY_SHIPPED"  # the folder of files that were sent to this machin
 
 def find_in_file(name: str, what: str) -> Any:
     """The class or function that "file.py:Name" names, which must be written in that file, or "object:NAME" in this
-    session. `what` is the key that names it, for the error message. The file is not imported again if this process has
-    it: a script would run again."""
+    session, or a wrapper of Gymnasium's. `what` is the key that names it, for the error message. The file is not
+    imported again if this process has it: a script would run again."""
     if name.startswith(OBJECT):
         return _in_this_session(name, what)
     path, _, attribute = name.rpartition(":")
+    if path == WRAPPERS and isinstance(found := getattr(import_module(WRAPPERS), attribute, None), type):
+        return found
+    if not path:
+        known = hasattr(import_module(WRAPPERS), last := name.rpartition(".")[2])
+        raise OptionError(f"{what}: {name!r} should be {f'{WRAPPERS}:{last}' if known else 'my_file.py:Name'}")
     if not path.endswith(".py") or not file_here(path).is_file():
         raise OptionError(f"{what}: {name!r}: there is no file {path!r}; give my_file.py:Name")
+    if INSTALLED.search(path):
+        raise OptionError(
+            f"{what}: {attribute} is in an installed package: use it in a file of your own, as in `class My{attribute}"
+            f"({attribute}): pass`, and give that"
+        )
     demand("code", path, what)
     found = _in_this_process(path, attribute)
     if found is not None:
@@ -53,6 +65,8 @@ def find_in_file(name: str, what: str) -> Any:
 def name_in_file(code: Any) -> str | None:
     """The name of a class or function at the top of a file, "file.py:Name"; None if it has none, as a lambda."""
     name = getattr(code, "__qualname__", "")
+    if getattr(code, "__module__", "").startswith(WRAPPERS) and hasattr(sys.modules[WRAPPERS], name):
+        return f"{WRAPPERS}:{name}"
     try:
         file = inspect.getsourcefile(code)
     except (TypeError, OSError):
@@ -176,7 +190,7 @@ def load_file(path: str, key: str = "world") -> ModuleType:
             f"{path}: is not imported: it should be a Python file of your own, with a name that ends in .py"
         )
     module = importlib.util.module_from_spec(spec)
-    if str(file.parent) not in sys.path:
+    if str(file.parent) not in sys.path and not INSTALLED.search(str(file)):  # whose neighbours hide other modules
         sys.path.insert(0, str(file.parent))
     sys.modules[name] = module
     try:

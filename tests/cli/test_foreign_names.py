@@ -130,6 +130,40 @@ MISTAKES = [
     ("typing", "rookery evaluate a", "did you mean eval"),
     ("typing", "rookery train CartPole-v1 --gamma 0.9", "gamma=VALUE"),
     ("SB3", "rookery train CartPole-v1 --vec-env subproc", "--backend process"),
+    ("SB3", 'rookery.train("CartPole-v1", optimizer="adam")', "the optimizer is Adam"),
+    ("SB3", 'rookery.train("CartPole-v1", n_stack=4)', "`wrappers`"),
+    ("SB3", "rookery.make_vec([env, env])", "rookery.make_vec(env, 8)"),
+    ("SB3", 'rookery.make_vec(["CartPole-v1"])', "rookery.make_vec(env, 8)"),
+    ("CleanRL", 'rookery.train("CartPole-v1", num_iterations=10)', "use `steps`"),
+    ("CleanRL", 'rookery.train("CartPole-v1", compile=True)', "omit it"),
+    ("CleanRL", 'rookery.train("CartPole-v1", save_interval=10)', "`checkpoints.every`"),
+    ("RLlib", 'rookery.train("CartPole-v1", train_batch_siz=4)', "`batch_size`"),
+    ("RLlib", 'rookery.train("CartPole-v1", log_freq=10)', "omit it"),
+    ("RLlib", 'rookery.train("CartPole-v1", entropy_coefficent=0.1)', "`ppo.entropy`"),
+    ("Tianshou", 'rookery.train("CartPole-v1", training_num=4)', "`num_envs`"),
+    ("Tianshou", 'rookery.train("CartPole-v1", test_num=4)', "`evaluation.episodes`"),
+    ("Tianshou", 'rookery.train("CartPole-v1", step_per_epoch=4)', "use `steps`"),
+    ("Tianshou", 'rookery.train("CartPole-v1", step_per_collect=4)', "`ppo.rollout_length`"),
+    ("Tianshou", 'rookery.train("CartPole-v1", hidden_size=4)', "`hidden` = [64, 64]"),
+    ("PufferLib", 'rookery.train("CartPole-v1", bptt_horizon=4)', "`ppo.rollout_length`"),
+    ("EnvPool", 'rookery.train("CartPole-v1", env_type="gym")', "omit it"),
+    ("EnvPool", 'rookery.train("CartPole-v1", num_threads=2)', "`num_envs`"),
+    ("Gymnasium", 'rookery.make_vec("MyEnv-v0", 2)', "package:MyEnv-v0"),
+    ("Gymnasium", 'rookery.make_vec("nowhere_at_all:MyEnv-v0", 2)', "there is no package nowhere_at_all"),
+    ("Gymnasium", 'rookery.train("MyEnv-v0")', "my_env.py:MyEnv"),
+    ("Gymnasium", 'rookery.train("CartPole-v1", wrappers=[gym.wrappers.TimeLimit], steps=64)', "return TimeLimit(env"),
+    ("Gymnasium", 'rookery.make_vec("CartPole-v1", 2, wrappers=3)', "gymnasium.Wrapper class"),
+    ("Gymnasium", "rookery train CartPole-v1 --wrap TimeLimit", "gymnasium.wrappers:TimeLimit"),
+    ("typing", 'rookery.train("ppo")', "--learner ppo"),
+    ("typing", 'rookery.train("CartPole-v1", gamma=2)', "`gamma` should be a number > 0 and <= 1"),
+    ("typing", 'rookery.train("CartPole-v1", hidden_width=[8])', "did you mean `hidden`?"),
+    ("typing", 'rookery.train("CartPole-v1", max_steps=64)', "did you mean `steps`?"),
+    ("typing", 'rookery.train("CartPole-v1", foo=8)', "`rookery train --help-config`"),
+    ("typing", 'rookery.train("CartPole-v1", seeds=3)', "rookery.train_seeds("),
+    ("typing", 'rookery.train("CartPole-v1", evaluation=False)', "a dict"),
+    ("typing", 'rookery.train_seeds("CartPole-v1", seeds="abc")', "such as 5"),
+    ("typing", "rookery worlds", "`rookery train` without a world"),
+    ("typing", "rookery train CartPole-v1 100000", "unexpected '100000'"),
     ("CleanRL", "rookery train CartPole-v1 --cuda", "--device cuda"),
 ]
 
@@ -147,7 +181,7 @@ def names():
     fields = dict.fromkeys(rookery.Result.__dataclass_fields__)
     with closing(rookery.make_vec("CartPole-v1", 2, backend="serial")) as envs:
         yield {
-            "rookery": rookery, "env": gym.make("CartPole-v1"), "agent": agent, "envs": envs,
+            "rookery": rookery, "gym": gym, "env": gym.make("CartPole-v1"), "agent": agent, "envs": envs,
             "result": rookery.Result(**{**fields, "agent": agent}),
         }  # fmt: skip
 
@@ -184,6 +218,10 @@ def test_mistakes_and_foreign_names_are_answered_with_what_to_write(library, tex
         ({"fcnet_hiddens": [8]}, "ppo.hidden", [8]),
         ({"clip_param": 0.3}, "ppo.clip", 0.3),
         ({"with_wandb": True}, "monitor.wandb", True),
+        ({"eps_clip": 0.3}, "ppo.clip", 0.3),
+        ({"repeat_per_collect": 3}, "ppo.epochs", 3),
+        ({"vf_clip_coef": 0.3}, "ppo.clip_values", 0.3),
+        ({"experiment_name": "a"}, "name", "a"),
     ],
 )
 def test_names_with_an_equal_are_taken(keywords, key, value):
@@ -197,6 +235,26 @@ def test_a_learner_may_be_given_as_its_class():
     import rookery
 
     assert user_config("Pendulum-v1", learner=rookery.SAC).learner == "sac"
+
+
+@pytest.mark.parametrize("name", ["world", "env", "env_id"])
+def test_the_world_may_be_given_by_name(name):
+    """Here it is unknown, and the error names it."""
+    import rookery
+
+    with pytest.raises(RookeryError, match="there is no world 'nowhere'"):
+        rookery.train(**{name: "nowhere"})
+
+
+@pytest.mark.parametrize("written", ["my_maze:Maze", "my_maze.Maze", "my_maze.py:Mase"])
+def test_a_class_in_a_file_here_is_found_from_other_forms_of_its_name(written, tmp_path, monkeypatch):
+    import rookery
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_maze.py").write_text("import gymnasium as gym\nclass Maze(gym.Env): pass\n")
+    for call in (rookery.train, rookery.make_vec):
+        with pytest.raises(RookeryError, match=r"did you mean (my_maze\.py:)?Maze"):
+            call(written)
 
 
 def test_versions_that_gymnasium_removed_mean_the_newest():

@@ -137,7 +137,7 @@ def test_missing_file_is_one_line(capsys):
 def test_missing_class_names_those_there_are(world, capsys):
     """A class that is not in the file is answered with the envs that are."""
     assert main(["check", f"{world}:Loud"]) == 2
-    assert "envs in it: ['Quiet', 'Thirsty']" in capsys.readouterr().err
+    assert "envs in it: Quiet, Thirsty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_missing_class_names_those_there_are(world, capsys):
         (["play", "hockey", "--seed", "-1"], "seed should be an integer >= 0 and < 9223372036854775808, got -1"),
         (["check", __file__], "name the class in the file as well, such as"),
         (["trian", "CartPole-v1"], "unknown command trian; did you mean train?"),
-        (["quux"], "unknown command quux; there are train, "),
+        (["quux"], "unknown command quux; `rookery --help` lists all commands"),
         (["gameboy", "expolre"], "unknown command expolre; did you mean explore?"),
         (["--verison"], "unknown flag --verison; did you mean --version?"),
         (["tune", "CartPole-v1", "--second", "1"], "unknown flag --second; did you mean --seconds?"),

@@ -202,7 +202,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["CartPole-v1", "--quux"], "unknown flag --quux; `rookery train --help` lists all flags"),
         (
             ["CartPole-v1", "100"],
-            "rookery train takes no further values, got 100; `rookery train --help`",
+            "unexpected '100'; `rookery train --help`",
         ),
         (
             ["CartPole-v1", "--gpu", "x"],

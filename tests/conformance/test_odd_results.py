@@ -51,8 +51,8 @@ class ScalarStep(Counter):
 @pytest.mark.parametrize(
     ("world", "message"),
     [
-        (Forgetful, "tuple of five, got NoneType"),
-        (ScalarStep, "tuple of five, got int"),
+        (Forgetful, "terminated, truncated, info\\), got None"),
+        (ScalarStep, "terminated, truncated, info\\), got int"),
         (Wordy, r"info should be a dict, got \['a', 'list'\]"),
     ],
 )
@@ -99,7 +99,7 @@ class OldStyle(Counter):
 def test_a_reset_without_info_is_refused(make):
     """An env written for the old Gym is told what `reset` returns nowadays; its envs are in no episode then."""
     envs = make(OldStyle, 2)
-    with pytest.raises(SpaceError, match=r"reset\(\) should return a tuple of observation and info, got ndarray"):
+    with pytest.raises(SpaceError, match=r"reset\(\) should return \(observation, info\), got ndarray"):
         envs.reset(seed=1)
     with pytest.raises(UsageError, match="not in an episode"):
         envs.step([0, 0])

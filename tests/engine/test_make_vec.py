@@ -96,7 +96,7 @@ def test_a_world_in_a_file(tmp_path):
     envs = rookery.make_vec(name, 2, backend="process", workers=1, env_kwargs={"extra": 2})
     assert envs.get_attr("length") == (6, 6)
     envs.close()
-    with pytest.raises(WorldError, match=r"no class or function 'Yours'; envs in it: \['Counter', 'Mine'\]"):
+    with pytest.raises(WorldError, match=r"no class or function 'Yours'; envs in it: Counter, Mine"):
         rookery.make_vec(f"{tmp_path}/mine.py:Yours", 2)
     with pytest.raises(WorldError, match="there is no file"):
         rookery.make_vec(f"{tmp_path}/other.py:Mine", 2)
@@ -167,7 +167,7 @@ def test_a_list_of_worlds():
         ("nowhere:Thing-v0", {}, "'nowhere:Thing-v0' is not a registered Gymnasium id"),
         (42, {}, "42 is not a world: give a Gymnasium id"),
         ([], {}, "not a world"),
-        ([Counter, 3], {}, "item 1 of the list of worlds should be a callable, got builtins.int"),
+        ([Counter, 3], {}, "item 1 of the list of worlds should be a class or function that makes an env, got 3"),
         ([Counter, Counter], {"num_envs": 3}, "num_envs=3, but the list contains 2"),
         (Counter(), {}, "got an env instance, conformance.worlds.Counter: many copies are needed"),
         (Counter, {"num_envs": 0}, "num_envs should be a positive integer, got 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import gymnasium as gym
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.config import user_config
+from rookery.engine.wrapping import as_wrappers
 from rookery.errors import OptionError, WorldError
 
 CODE = """
@@ -80,3 +83,21 @@ def test_what_is_no_wrapper(file: str, wrapper: object, error: type[Exception], 
     given = wrapper.replace("FILE", file) if isinstance(wrapper, str) else wrapper
     with pytest.raises(error, match=words):
         rookery.make_vec("CartPole-v1", 2, backend="serial", wrappers=[given])
+
+
+@pytest.mark.parametrize("given", [gym.wrappers.FlattenObservation, "gymnasium.wrappers:FlattenObservation"])
+def test_wrappers_of_gymnasium_are_found_by_name(given):
+    """They are in no file of the user's, and a run records them."""
+    recorded = user_config("CartPole-v1", wrappers=[given]).wrappers
+    assert recorded == ["gymnasium.wrappers:FlattenObservation"]
+    (wrapper,) = as_wrappers(recorded)
+    assert isinstance(wrapper(gym.make("CartPole-v1")), gym.wrappers.FlattenObservation)
+
+
+def test_a_file_of_an_installed_package_is_not_imported_again():
+    """Its folder among the places of modules would hide the user's own."""
+    installed = f"{Path(gym.__file__).parent}/wrappers/common.py:TimeLimit"
+    before = [*sys.path]
+    with pytest.raises(OptionError, match="in an installed package"):
+        as_wrappers([installed])
+    assert sys.path == before

@@ -26,8 +26,11 @@ def failure_and_status(options: argparse.Namespace, error: Exception) -> tuple[i
     """The exit status of a command that raised an error, and what it prints about it."""
     if isinstance(error, ENV_FAILED):
         return BAD, f"rookery: {printable_lines(error).rstrip()}{hint(options, error)}"
-    if isinstance(error, RookeryError) or is_about_a_file(error):
+    if isinstance(error, RookeryError):
         return USAGE, f"rookery: {printable_lines(error)}"
+    if is_about_a_file(error):
+        file, reason = getattr(error, "filename", None), getattr(error, "strerror", None)
+        return USAGE, f"rookery: {printable_lines(f'{file}: {reason}' if file is not None and reason else error)}"
     if text := missing_text(error):
         return USAGE, f"rookery: {printable_lines(text)}"
     return BAD, f"{printable_lines(failure_text(error))}{hint(options, error)}"

@@ -101,6 +101,7 @@ def run() -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status: 0 success, 1 bad result or failed env, 2 bad input, 130 interrupted."""
     words = sys.argv[1:] if argv is None else list(argv)
+    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words
     parser, options = build_parser(words[0] if words else ""), argparse.Namespace()
     try:
         _allow(words)

@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
             meant = COMMANDS.get(value.lower())
             near = f"did you mean {meant}?" if meant in action.choices else _did_you_mean(value, action.choices)
-            raise OptionError(f"unknown command {value}; " + (near or f"there are {', '.join(action.choices)}"))
+            raise OptionError(f"unknown command {value}; {near or meant or f'`{self.prog} --help` lists all commands'}")
         super()._check_value(action, value)
 
     def _unknown(self, words: list[str]) -> str:
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
         lists = f"`{self.prog} --help` lists all flags"
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
-            return f"{self.prog} takes no further values, got {' '.join(words)}; {lists}"
+            return f"unexpected {' '.join(words)!r}; {lists}"
         known = [name for action in self._actions for name in action.option_strings]
         instead = {flag: self._instead(flag, known) or _did_you_mean(flag, known) or lists for flag in flags}
         return join_problems([f"unknown flag {flag}; {text}" for flag, text in instead.items()])

@@ -17,10 +17,10 @@ from pydantic_core import PydanticUndefined
 
 from rookery.config.layers import OLD_NAMES
 from rookery.config.schema import RunConfig
-from rookery.foreign_options import known_names
+from rookery.foreign_options import SAME, known_names
 from rookery.learners.registry import specs
 
-CLOSE, CLOSE_IN_SECTION = 0.6, 0.75
+CLOSE, CLOSE_KEY = 0.6, 0.75
 LARGE = 2**31  # larger limits are technical, and are not shown
 SINGULAR = {int: "an integer", float: "a number", str: "a string", dict: "a table of keys and values"}
 PLURAL = {int: "integers", float: "numbers", str: "strings"}
@@ -107,14 +107,15 @@ def closest_keys(unknown: str, learner: str | None = None) -> list[str]:
     section, _, leaf = unknown.rpartition(".")
     leaf = leaf.lower().replace("-", "_")
     names = [(key.rpartition(".")[2], key) for key in [*fields(), *sections()]]
-    own = _best(leaf, [(name, key) for name, key in names if key == f"{section}.{name}"], CLOSE_IN_SECTION)
+    own = _best(leaf, [(name, key) for name, key in names if key == f"{section}.{name}"], CLOSE_KEY)
     if own:
         return own
-    found = _best(leaf, [*names, *OLD_NAMES.items(), *known_names()], CLOSE)
+    found = _best(leaf, [*names, *OLD_NAMES.items(), *known_names()], CLOSE_KEY)
     if learner in specs():
         others = tuple(f"{name}." for name in specs() if name != learner)
         found = [key for key in found if not key.startswith(others)] or found
-    return found[:4]
+    leaves = {key.rpartition(".")[2] for key in found}
+    return [*leaves] if len(found) > 1 and len(leaves) == 1 and leaves < {*SAME} else found[:4]
 
 
 def keys_of(section: str) -> list[str]:
@@ -142,8 +143,12 @@ def _best(leaf: str, names: list[tuple[str, str]], cutoff: float) -> list[str]:
 
 def _similarity(wrong: str, name: str) -> float:
     ratio = difflib.SequenceMatcher(None, wrong, name).ratio()
-    begins = len(wrong) >= 3 and name.startswith(wrong)  # `eval` for `evaluation`
-    return (1 + ratio) / 2 if begins else ratio
+    if len(wrong) >= 3 and name.startswith(wrong):  # `eval` for `evaluation`
+        return (1 + ratio) / 2
+    words, known = set(wrong.split("_")), set(name.split("_"))
+    return (
+        max(ratio, 0.75 + 0.2 * len(known) / len(words)) if known < words and len(max(known, key=len)) > 3 else ratio
+    )  # `clip_eps` for `clip`
 
 
 def default_of(field: FieldInfo) -> str:

@@ -22,7 +22,7 @@ from rookery.config.sections import Phase
 from rookery.console import printable
 from rookery.errors import ConfigError, OptionError
 from rookery.foreign_names import VALUES, answer
-from rookery.foreign_options import ANSWERS
+from rookery.foreign_options import ANSWERS, SAME
 from rookery.learners.registry import option_classes
 
 LONGEST_VALUE = 60
@@ -165,10 +165,23 @@ def _validated(given: Mapping[str, Any], where: str) -> RunConfig:
         config = RunConfig.model_validate(plain, strict=True)
         problems = [*_two_learning_rates(plain), *_impossible_phases(config)]
     except ValidationError as error:
-        problems = list(islice(_problems(error, plain), MOST_LISTED + 1))
+        problems = _without_repeats(list(islice(_problems(error, plain), MOST_LISTED + 1)))
     if problems:
         raise ConfigError(join_problems(problems, where))
     return config
+
+
+def _without_repeats(problems: list[str]) -> list[str]:
+    """One problem for an option that was given to several learners, as it is if it is given without a section.
+
+    >>> _without_repeats(["`ppo.gamma` should be <= 1", "`sac.gamma` should be <= 1", "`ppo.clip` should be > 0"])
+    ['`gamma` should be <= 1', '`ppo.clip` should be > 0']
+    """
+    pattern = rf"^`(?:{'|'.join(option_classes())})\.(?=(?:{'|'.join(SAME)})`)"
+    plain = [re.sub(pattern, "`", problem) for problem in problems]
+    return list(
+        dict.fromkeys(short if plain.count(short) > 1 else long for short, long in zip(plain, problems, strict=True))
+    )
 
 
 def join_problems(problems: list[str], where: str = "") -> str:
@@ -211,8 +224,8 @@ def _bad_value(place: KeyPath) -> str:
             valid = valid.replace("a number", "a finite number")
         meant = answer(str(place.value), VALUES.get(place.name, {}))
         return f"`{place.name}` should be {valid}, got {shown}" + (f"; {meant}" if meant else "")
-    kind = "table" if place.nested else "section"
     keys = ", ".join(place.model.model_fields) if place.model else ""
+    kind = "table" if place.nested else "table (in Python a dict)"
     return f"`{place.name}` should be a {kind} with the keys {keys}, got {shown}"
 
 
@@ -232,11 +245,13 @@ def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
     else:
         key, section = path_text(path), path_text(path[:-1])
         near, keys = fields.closest_keys(key, given.get("learner")), fields.keys_of(section)
-        beginning, there = "", f"at {f'`{section}`' if section else 'the top level'}"
+        beginning, there = "", f"of `{section}`" if section else ""
     if near:
         return f"{beginning}unknown key `{key}`; did you mean {fields.join_or([f'`{name}`' for name in near])}?"
     if not owner.nested and (text := answer(leaf, ANSWERS)):  # inside a table of its own, few keys are valid
         return f"{beginning}unknown key `{key}`; {text}"
+    if not there:
+        return f"{beginning}unknown key `{key}`; `rookery train --help-config` lists all keys"
     return f"{beginning}unknown key `{key}`; the keys {there} are {', '.join(keys)}"
 
 

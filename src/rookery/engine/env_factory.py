@@ -11,6 +11,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -208,7 +209,8 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
     if isinstance(world, Sequence) and world:
         return _listed(world, num_envs, kwargs)
     raise WorldError(
-        f"{world!r} is not a world: give a Gymnasium id, a class, a callable, 'file.py:MyEnv' or a list of callables"
+        f"{world!r} is not a world: give a Gymnasium id, a class, a function that makes an env, 'file.py:MyEnv', or "
+        "a list of functions"
     )
 
 
@@ -252,7 +254,9 @@ def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
         module = load_file(path)
         if not callable(getattr(module, attribute, None)):
             envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
-            raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
+            near = difflib.get_close_matches(attribute, envs, 1)
+            hint = f"did you mean {near[0]}?" if near else f"envs in it: {', '.join(envs) or 'none'}"
+            raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; {hint}")
         world_in(path, attribute)
         return EnvFactory((EnvFromFile(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
     stands_in = next(filter(None, (find(world) for find in STAND_INS)), None) if isinstance(world, str) else None
@@ -272,16 +276,38 @@ def _find_spec(world: str) -> gym.envs.registration.EnvSpec:
         return gym.spec(world)
     except ModuleNotFoundError as error:
         raise WorldError(f"{world!r}: a module it needs cannot be imported ({error})") from None
-    except gym.error.Error as error:
+    except gym.error.Error:
         near = difflib.get_close_matches(world, list(gym.registry), n=3, cutoff=0.6)
-        hint = f"; did you mean {' or '.join(near)}?" if near else f" ({error})"
-        raise WorldError(f"{world!r} is not a registered Gymnasium id{hint}") from None
+        hint = f"did you mean {' or '.join(near)}?" if near else _elsewhere(world)
+        raise WorldError(f"{world!r} is not a registered Gymnasium id; {hint}") from None
+
+
+def file_meant(world: str) -> str:
+    """The class in a file here that a name such as "my_env:MyEnv", "my_env.MyEnv" or "my_env.py" may mean, else ""."""
+    module, _, name = world.removesuffix(".py").replace(":", ".").rpartition(".")
+    file = f"{(module or name).replace('.', '/')}.py"
+    return f"{file}:{name if module else 'MyEnv'}" if Path(file).is_file() else ""
+
+
+def _elsewhere(world: str) -> str:
+    """Where a world that is not registered may be: in a file here, or in a package."""
+    package = world.partition(":")[0].partition(".")[0]
+    if meant := file_meant(world):
+        return f"did you mean {meant}?"
+    if ":" in world and package.isidentifier() and find_spec(package) is None:
+        return f"there is no package {package}: install it, or give a class in a file, such as my_env.py:MyEnv"
+    return (
+        "give a class in a file, such as my_env.py:MyEnv, or an id with the package that registers it: package:MyEnv-v0"
+    )
 
 
 def _listed(world: Sequence[Any], num_envs: int | None, kwargs: dict[str, Any]) -> EnvFactory:
     for k, item in enumerate(world):
         if not callable(item) or isinstance(item, gym.Env):
-            raise WorldError(f"item {k} of the list of worlds should be a callable, got {_describe(item)}")
+            raise WorldError(
+                f"item {k} of the list of worlds should be a class or function that makes an env, got {item!r:.60}; "
+                "for 8 copies of one env write rookery.make_vec(env, 8), with its id, class or function"
+            )
     if num_envs is not None and num_envs != len(world):
         raise WorldError(f"num_envs={num_envs}, but the list contains {len(world)} worlds; omit num_envs")
     makers = tuple(EnvFromCallable(item, kwargs) for item in world)

@@ -25,6 +25,7 @@ from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Failure, Slot, St
 from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError
 
 _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)
+STEP_RETURNS = "step() should return (observation, reward, terminated, truncated, info)"
 WHOLE_EPISODE = "whole_episode"  # an info: see `Stepper._record_episode`
 
 
@@ -241,7 +242,7 @@ class Stepper:
             return self._fail(i, "step", result.error, report)
         phase = self._phase[i]
         if result is not None or phase == _RUNNING:
-            raise SpaceError(f"step() should return a tuple of five, got {type(result).__name__}")
+            raise SpaceError(f"{STEP_RETURNS}, got {None if result is None else type(result).__name__}")
         if phase == _OVER:
             raise ResetNeeded("not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some envs")
         self._rewards[i], self._terminated[i] = 0.0, False
@@ -386,7 +387,7 @@ def _pair(result: Any) -> tuple[Any, dict]:
     if isinstance(result, tuple) and len(result) == 2:
         return result
     got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
-    raise SpaceError(f"reset() should return a tuple of observation and info, got {got}")
+    raise SpaceError(f"reset() should return (observation, info), got {got}: return observation, {{}}")
 
 
 def _copied_info(info: dict[str, Any]) -> dict[str, Any]:
@@ -404,9 +405,8 @@ def _explained(error: BaseException, result: Any) -> BaseException:
     if isinstance(error, RookeryError) or not isinstance(result, tuple):
         return error
     if isinstance(error, ValueError) and len(result) != 5:
-        return SpaceError(
-            f"step() should return observation, reward, terminated, truncated, info; got {len(result)} values"
-        )
+        old = ": the `done` of the old Gym is `terminated`, with False for `truncated`" if len(result) == 4 else ""
+        return SpaceError(f"{STEP_RETURNS}, got {len(result)} values{old}")
     if isinstance(error, (TypeError, ValueError)) and not _is_number(result[1]):
         return SpaceError(f"reward should be a number, got {result[1]!r}")
     if isinstance(error, AttributeError) and not hasattr(result[4], "items"):

@@ -67,7 +67,7 @@ def as_wrappers(wrappers: Any) -> tuple[EnvWrapper, ...]:
     """What the user gave as `wrappers`, checked: classes, functions, or "file.py:Name"."""
     if wrappers is None:
         return ()
-    if isinstance(wrappers, str) or callable(wrappers):
+    if not isinstance(wrappers, (list, tuple)):
         wrappers = [wrappers]
     return tuple(_as_wrapper(wrapper) for wrapper in wrappers)
 
@@ -76,13 +76,31 @@ def _as_wrapper(wrapper: Any) -> EnvWrapper:
     if isinstance(wrapper, str):
         path, _, attribute = wrapper.rpartition(":")
         found = find_in_file(wrapper, "wrappers")
+        _check_takes_an_env(found, attribute)
+        if not path.endswith(".py"):
+            return EnvWrapper(wrapper, found, False)
         # Workers do not import the running script, which would run again: they get its classes by value.
         sent = found if found.__module__ == "__main__" else None
         return EnvWrapper(f"{Path(path).resolve()}:{attribute}", sent, _is_reward_function(found, wrapper))
     if not callable(wrapper):
         raise OptionError(f"a wrapper should be a gymnasium.Wrapper class or a function of an env, got {wrapper!r:.80}")
     name = getattr(wrapper, "__name__", repr(wrapper))
+    _check_takes_an_env(wrapper, name)
     return EnvWrapper(name, wrapper, _is_reward_function(wrapper, name))
+
+
+def _check_takes_an_env(wrapper: Any, name: str) -> None:
+    """Refuse a class that needs more than the env, such as a time limit."""
+    try:
+        inspect.signature(wrapper).bind(None)
+    except ValueError:  # it has no signature
+        return
+    except TypeError as error:
+        if isinstance(wrapper, type):
+            raise OptionError(
+                f"the wrapper {name} needs more than the env ({error}): give a function at the top of your file, such "
+                f"as `def wrap(env): return {name}(env, ...)`"
+            ) from None
 
 
 def _is_reward_function(function: Callable[..., Any], name: str) -> bool:

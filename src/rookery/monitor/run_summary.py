@@ -19,6 +19,8 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> rows({"steps": 100000, "episodes": 812, "return_last_100": 487.25})
     [('final step', '100,000'), ('episodes', '812'), ('return, last 100 episodes', '487.2')]
     """
+    if values.get("steps") == 0:  # it failed at once, and the error says why
+        values = {key: value for key, value in values.items() if key == "path"}
     outcomes = [key for key in values if key.endswith("_last_10") and key != "return_last_10"]
     shown: list[tuple[str, str, Callable[[Any], str]]] = [
         ("final step", "steps", count),

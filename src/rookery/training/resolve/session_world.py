@@ -69,8 +69,10 @@ class EnvCopies:
 def session_world(world: Any) -> SessionWorld:
     """The world of an env, a vector env (also of Stable-Baselines3), an EnvSpec, a class or a function."""
     world = engine_in(world)
-    if isinstance(world, list):
+    if isinstance(world, list) and world and all(isinstance(env, gym.Env) for env in world):
         return _of_envs(world)
+    if isinstance(world, (list, tuple)) and world and all(callable(each) for each in world):
+        return replace(_of_functions(list(world)), num_envs=len(world))
     tensors = tensor_world_of(world)
     if tensors is not None:
         return _of_tensors(world, tensors)

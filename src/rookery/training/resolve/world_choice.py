@@ -17,7 +17,7 @@ from gymnasium import spaces as gs
 
 from rookery.console import printable
 from rookery.engine.autotune import probe
-from rookery.engine.env_factory import EnvFactory, RegisteredEnv, kernel_of, resolve, with_wrappers
+from rookery.engine.env_factory import EnvFactory, RegisteredEnv, file_meant, kernel_of, resolve, with_wrappers
 from rookery.engine.wrapping import ImageSize
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.foreign_names import WORLDS
@@ -397,17 +397,23 @@ def _compiled(spec: WorldSpec, kwargs: dict[str, Any]) -> World:
 
 
 def _unknown(world: str) -> str:
+    if meant := file_meant(world):
+        return f"there is no world {world!r}; did you mean {meant}?"
     if os.path.isdir(world):
         return f"{world!r} is a folder: name a config file, or a class in a file, such as my_file.py:MyEnv"
+    if world.lower() in specs():
+        return (
+            f"{world!r} is a learner; the world comes first, as in rookery train CartPole-v1 --learner {world.lower()}"
+        )
     foreign = next((text for start, text in WORLDS.items() if world.lower().startswith(start)), None)
     near = _near(world)
     if foreign and not (near and "-v" in world):  # of a name without a version, the nearest id may be an old one
-        return f"{world!r} is not a world that is known here: {foreign}"
+        return f"there is no world {world!r}: {foreign}"
     if near:
-        return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"
+        return f"there is no world {world!r}; did you mean {' or '.join(near)}?"
     return (
-        f"{world!r} is not a world that is known here: give a registered Gymnasium id such as CartPole-v1, "
-        f"my_file.py:MyEnv, a config file, or {' or '.join(registry.names())}"
+        f"there is no world {world!r}: give a Gymnasium id such as CartPole-v1 or package:MyEnv-v0, a class in a file "
+        f"such as my_env.py:MyEnv, a config file, or one of {', '.join(registry.names())}"
     )
 
 

@@ -32,6 +32,8 @@ from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
 from rookery.user_code import end_import
 
+WORLD_NAMES = ("world", "env", "env_id", "env_name")
+
 
 @with_keywords(TrainOptions, {name: field.default for name, field in RunConfig.model_fields.items()})
 def train(
@@ -70,7 +72,9 @@ def train(
     if others:
         raise OptionTypeError("rookery.train() takes a world; give the others by name, as in steps=100_000")
     given: dict[str, Any] = dict(options)
-    what = _one_of(given.pop("world", None) if world is None and config_path is None else world, config_path)
+    if world is None and config_path is None:
+        world = next((given.pop(name) for name in WORLD_NAMES if name in given), None)
+    what = _one_of(world, config_path)
     callbacks = take_callbacks(given)
     name, world_object = what, None
     if not isinstance(what, (str, Mapping, Path, RunConfig)):

@@ -87,7 +87,7 @@ def train_seeds(
     """
     end_import("rookery.train_seeds")
     config = world if isinstance(world, RunConfig) else user_config(world, **options)
-    if isinstance(seeds, int):
+    if isinstance(seeds, (int, str)):
         seeds = seed_list(str(seeds), config.seed)
     with silent(not config.monitor.verbose):
         from rookery.training.run.initial_weights import with_initial_nets
