@@ -33,7 +33,7 @@ def test_plain_lines_hold_every_figure_aligned() -> None:
         "  run                        runs/CartPole-v1_ppo",
         "  evaluate it                rookery eval CartPole-v1_ppo",
         "  watch it                   rookery watch CartPole-v1_ppo",
-        "  resume it                  rookery resume CartPole-v1_ppo --steps 200000",
+        "  train longer               rookery resume CartPole-v1_ppo --steps 200000",
     ]
 
 
@@ -72,12 +72,12 @@ def test_only_commands_that_work_are_shown() -> None:
     failed = {"run": "walker", "reason": "failed: boom", "no_checkpoint": True}
     assert run_summary.commands(failed) == [("begin it again", "rookery resume walker")]
     blind = run_summary.commands({"run": "walker", "reason": "finished", "steps": 100, "no_picture": True})
-    assert [what for what, _ in blind] == ["evaluate it", "resume it"]
+    assert [what for what, _ in blind] == ["evaluate it", "train longer"]
 
 
 def test_what_lets_a_run_go_on_is_more_than_it_has_made() -> None:
     end = {"run": "walker", "reason": "finished", "steps": 1024, "episodes": 241, "num_episodes": 5}
-    assert run_summary.commands(end)[-1] == ("resume it", "rookery resume walker --num-episodes 482")
+    assert run_summary.commands(end)[-1] == ("train longer", "rookery resume walker --num-episodes 482")
     assert run_summary.commands({**end, "num_episodes": 300})[-1][1] == "rookery resume walker --steps 2048"
 
 

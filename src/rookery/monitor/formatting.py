@@ -12,7 +12,7 @@ PARTS = ("env", "policy", "learner", "gpu", "waiting", "evaluation", "other")  #
 UNKNOWN = "-"
 SIZES = ("B", "kB", "MB", "GB", "TB")
 LEARNER = ("policy", "learner", "gpu", "evaluation")  # parts of the time in which the learner's process works
-NOT_BETTER = "not better by more than noise"  # a last evaluation above the best: see `is_better`
+NOT_BETTER = "higher, but within noise"  # a last evaluation above the best: see `is_better`
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
@@ -71,13 +71,13 @@ def percent(share: float) -> str:
 
 def duration(seconds: Any) -> str:
     """
-    >>> [duration(s) for s in (0.04, 7.2, 80, 7500, 200000, None)]
-    ['0.04 s', '7 s', '1 min 20 s', '2 h 5 min', '2 d 7 h', '-']
+    >>> [duration(s) for s in (0.004, 0.04, 7.2, 80, 7500, 200000, None)]
+    ['0 s', '0.04 s', '7 s', '1 min 20 s', '2 h 5 min', '2 d 7 h', '-']
     """
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return UNKNOWN
     if seconds < 1:
-        return f"{seconds:.2g} s"
+        return f"{seconds:.2g} s" if seconds >= 0.01 else "0 s"
     whole = round(seconds)
     for size, unit, smaller, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:

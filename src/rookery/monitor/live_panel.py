@@ -285,17 +285,18 @@ def _episodes(state: RunState, width: int) -> list[Text]:
         return lines
     low, high = number(min(points)), number(max(points))
     margin = max(len(low), len(high))
-    labels = [high, *[""] * (CHART_ROWS - 2), low]
-    curve = chart(points, width - LABEL - METRIC - margin - 3, CHART_ROWS)
+    labels = [f"{high:>{margin}} ┤", *[" " * margin + " │"] * (CHART_ROWS - 2), f"{low:>{margin}} ┤"]
+    curve = chart(points, width - LABEL - METRIC - margin - 4, CHART_ROWS)
     for line, label, row in zip(lines, labels, curve, strict=True):
-        line.append(f"  {label:>{margin}} ", "dim").append(row, "green")
+        line.append(f"  {label}", "dim").append(row, "green")
     return lines
 
 
 def _episode_notes(state: RunState, width: int) -> list[Text]:
     """What the figures above are means of, and how fast episodes end."""
     means = MEANS if state.values.get("episode/return") is not None else ""
-    notes = _rows("", list(filter(None, [means, ", ".join(episode_rate(state.values))])), width)
+    rates = ", ".join(episode_rate(state.values))
+    notes = _rows("", list(filter(None, [means, rates and f"episodes: {rates}"])), width)
     for note in notes:
         note.stylize("dim")
     return notes

@@ -48,7 +48,7 @@ def _best(values: Mapping[str, Any]) -> str:
     """The best evaluation, its step, and why it may be below the last one.
 
     >>> _best({"eval/best_return": -77.4, "eval/best_step": 40960, "eval/return": -75.7})
-    '-77.4 at 40,960; the last is not better by more than noise'
+    '-77.4 at 40,960; the last is higher, but within noise'
     """
     best, step, last = (values.get(f"eval/{name}") for name in ("best_return", "best_step", "return"))
     text = number(best) if step is None else f"{number(best)} at {count(step)}"
@@ -89,7 +89,8 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     if values.get("no_checkpoint"):  # there is no agent yet
         return [("begin it again", f"rookery resume {shlex.quote(_where(values))}")]
-    words = [("evaluate it", "eval"), ("watch it", "watch"), ("resume it", "resume")]
+    words = [("evaluate it", "eval"), ("watch it", "watch")]
+    words.append(("resume it" if ended_early(values) else "train longer", "resume"))
     if values.get("no_picture"):
         words.pop(1)
     if ended_early(values):

@@ -67,7 +67,7 @@ def test_every_door_leads_to_the_best_agent(tmp_path: Path, evaluated: Any, said
     assert told in summary_lines(result) and "94.1 at 256\n" in summary_lines(result)
     before = said()
     taken = rookery.load(result.path)
-    line = "best at 256: 94.1 (last at 512: -59.1; --last takes it, best=False in Python)"
+    line = "the best agent, from step 256: 94.1 (--last or best=False takes the last, from step 512: -59.1)"
     assert not [text for text in before if "best at" in text] and said()[len(before) :] == [line]
     last = rookery.load(result.path, best=False)
     assert (taken.steps, last.steps) == (EVERY, 2 * EVERY)
@@ -108,10 +108,10 @@ def test_a_last_evaluation_above_the_best_is_explained(tmp_path: Path, evaluated
     evaluated([-100.0, -54.8], [-53.4, -98.0])
     result = train(tmp_path)
     assert result.agent.steps == EVERY
-    assert "-77.4 at 256; the last is not better by more than noise" in summary_lines(result)
+    assert "-77.4 at 256; the last is higher, but within noise" in summary_lines(result)
     assert "worse" not in summary_lines(result)
     rookery.load(result.path)
-    assert "(last at 512: -75.7, not better by more than noise; " in said()[-1]
+    assert "takes the last, from step 512: -75.7, higher, but within noise)" in said()[-1]
 
 
 def test_nothing_is_told_where_best_and_last_are_the_same(tmp_path: Path, evaluated: Any, said: Any) -> None:
@@ -123,7 +123,7 @@ def test_nothing_is_told_where_best_and_last_are_the_same(tmp_path: Path, evalua
 
 
 def test_the_last_of_an_interrupted_run_was_not_evaluated() -> None:
-    assert "(last at 9: not evaluated; " in choice_text(5, 1.0, 9, None)
+    assert "the last, from step 9: not evaluated)" in choice_text(5, 1.0, 9, None)
 
 
 def send_signal() -> None:

@@ -65,7 +65,7 @@ def test_commands_have_the_path_at_which_the_run_is_now(run: GrowingRun, client:
     assert commands["resume it"] == f"rookery resume {run.dir.path}"
     run.write("end", 1000, run="run", path="elsewhere/run", steps=1000, reason="finished")
     commands = {entry["what"]: entry["command"] for entry in client.get(RUN).json()["commands"]}
-    assert commands["resume it"] == f"rookery resume {run.dir.path} --steps 2000"
+    assert commands["train longer"] == f"rookery resume {run.dir.path} --steps 2000"
     assert commands["evaluate it"] == f"rookery eval {run.dir.path}"
 
 

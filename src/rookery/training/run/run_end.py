@@ -159,7 +159,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "eval/best_return": loop.state.best_evaluation,
         **_best_of(folder, loop),
         "reason": reason,
-        **({} if loop.envs.metadata.get("render_modes") else {"no_picture": True}),
+        **({} if _can_be_shown(loop.envs) else {"no_picture": True}),
         **({"no_checkpoint": True} if Checkpoints(folder.checkpoints).latest() is None else {}),
         **({"session_world": True} if loop.config.world.startswith(OBJECT) else {}),
         **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),
@@ -170,6 +170,12 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
     folder.write_summary(summary)
     loop.outputs.event("end", **summary)
     return summary
+
+
+def _can_be_shown(envs: Any) -> bool:
+    """By its own pictures, or by those of the env whose compiled version it is."""
+    spec = registry.by_source(getattr(envs.spec, "id", None))
+    return bool(envs.metadata.get("render_modes") or (spec is not None and spec.original is not None))
 
 
 def _best_of(folder: RunDir, loop: Loop) -> dict[str, Any]:

@@ -85,12 +85,13 @@ def choice_text(step: int, score: float, last: int, last_score: float | None) ->
     """Which agent was taken, and how to get the other.
 
     >>> choice_text(40960, 94.1, 50000, -59.0)
-    'best at 40,960: 94.1 (last at 50,000: -59; --last takes it, best=False in Python)'
+    'the best agent, from step 40,960: 94.1 (--last or best=False takes the last, from step 50,000: -59)'
     """
     other = "not evaluated" if last_score is None else number(last_score)
     if last_score is not None and last_score > score:
         other += f", {NOT_BETTER}"
-    return f"best at {step:,}: {number(score)} (last at {last:,}: {other}; --last takes it, best=False in Python)"
+    the_other = f"--last or best=False takes the last, from step {last:,}: {other}"
+    return f"the best agent, from step {step:,}: {number(score)} ({the_other})"
 
 
 def _say_once(run: Path, line: str) -> None:
