@@ -188,6 +188,7 @@ MAKE_VEC = _by_name(
         "its keys are arguments of make_vec": "vector_kwargs vec_env_kwargs",
         'use start_method="spawn"': "context",
         "use workers=2": "num_workers num_threads",
+        "use copy=False": "zero_copy",
         "episodes are counted: envs.finished_episodes()": "monitor_dir",
         "the first argument is the env": "env env_id env_type id",
     }

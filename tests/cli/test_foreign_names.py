@@ -146,6 +146,7 @@ MISTAKES = [
     ("Tianshou", 'rookery.train("CartPole-v1", step_per_collect=4)', "`ppo.rollout_length`"),
     ("Tianshou", 'rookery.train("CartPole-v1", hidden_size=4)', "`hidden` = [64, 64]"),
     ("PufferLib", 'rookery.train("CartPole-v1", bptt_horizon=4)', "`ppo.rollout_length`"),
+    ("PufferLib", 'rookery.make_vec("CartPole-v1", 2, zero_copy=True)', "copy=False"),
     ("EnvPool", 'rookery.train("CartPole-v1", env_type="gym")', "omit it"),
     ("EnvPool", 'rookery.train("CartPole-v1", num_threads=2)', "`num_envs`"),
     ("Gymnasium", 'rookery.make_vec("MyEnv-v0", 2)', "package:MyEnv-v0"),

@@ -378,7 +378,7 @@ def _time(state: RunState, width: int) -> list[Text]:
 def _advice(state: RunState, width: int) -> list[Text]:
     shares = {f"time/{part}": share for part, share in state.shares.items()}
     sentence = advise({**shares, "system/gpu": state.values.get("system/gpu")}, state.facts)
-    return [Text(" " * LABEL + row, "italic") for row in textwrap.wrap(sentence, max(LABEL, width - LABEL))[:2]]
+    return [Text(" " * LABEL + row, "italic") for row in textwrap.wrap(sentence, max(LABEL, width - LABEL))[:3]]
 
 
 def _settings(state: RunState, width: int) -> Text:
