@@ -125,7 +125,7 @@ def _open(url: str) -> None:
 
 def add_report(commands: Commands) -> None:
     parser = add_command(
-        commands, "report", _report, "write the dashboard's pages of runs to one HTML file, to send to someone",
+        commands, "report", _report, "write the dashboard's pages of runs to one HTML file that you can send",
         "The file needs neither rookery nor a network: curves, bands over seeds, evaluations, where time went, "
         "episodes, settings, notes and backtests are in it. Videos and checkpoints are not.",
         "rookery report first second --html comparison.html",

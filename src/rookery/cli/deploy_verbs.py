@@ -33,7 +33,7 @@ REFUSED = 1  # the exit status if the gate does not hold
 
 def add_deploy(commands: Commands) -> None:
     parser = add_command(
-        commands, "deploy", _deploy, "put the best agent of a study or run to use, if it is better than the one in use",
+        commands, "deploy", _deploy, "register the best agent of a study or run, if it beats the current one",
         "Takes the best verified trial of a study, or a run, compares it with the champion of a registry on data that "
         "neither has seen, and promotes it if the gate of the world holds. Without X it shows the registry.",
         "rookery deploy cartpole-ppo --to agents/cartpole --watch",
@@ -238,7 +238,7 @@ FAILED = 1  # the exit status if a step of the last period has failed
 
 def add_schedule(commands: Commands) -> None:
     parser = add_command(
-        commands, "schedule", _schedule, "update data, search again and promote what is better, every day",
+        commands, "schedule", _schedule, "update data, search again and promote better agents, every day",
         "Runs `rookery data update`, `rookery search` and `rookery deploy` one after the other. The study of a period "
         "is called NAME-DATE. A step that fails is attempted three times, then an alert is sent. After a restart, what "
         "was finished in the same period is not repeated.",

@@ -135,8 +135,7 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
     if options.json:
         printing.emit_json(dict(metrics) | ({} if report is None else {"report": report.summary}))
         return 0
-    for name, value in metrics.items():
-        print(f"{name.removeprefix('eval/'):<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
+    metrics.print()
     if report is not None:
         print()
         report.print()

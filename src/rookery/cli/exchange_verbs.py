@@ -143,7 +143,7 @@ def add_dataset(commands: Commands) -> None:
 
 def add_clone(commands: Commands) -> None:
     parser = add_command(
-        commands, "clone", _clone, "train an agent to do what a Minari dataset shows",
+        commands, "clone", _clone, "train an agent to imitate a Minari dataset",
         "Behaviour cloning, for PPO. `rookery train ENV --from DIR` begins a run with the agent; its critic has "
         "learned nothing.",
         "rookery clone cartpole/ppo-v0 --output my_agent",

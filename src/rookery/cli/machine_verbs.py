@@ -107,7 +107,7 @@ def _profile(options: argparse.Namespace) -> int:
 
 def add_selftest(commands: Commands) -> None:
     add_command(
-        commands, "selftest", _selftest, "train, kill, resume and compare, to see that rookery works on this machine",
+        commands, "selftest", _selftest, "check that rookery works on this machine: train, kill, resume, compare",
         "Takes about a minute, and leaves nothing behind. It checks the compiled code, worker processes, a small "
         "training run, SIGKILL of a worker and of a whole run, an exact resume, and the GPU if there is one. The exit "
         "status is 1 if a check fails. `rookery doctor` describes the machine without training.",

@@ -196,7 +196,7 @@ def _fork_many(options: argparse.Namespace) -> int:
 
 def add_diff(commands: Commands) -> None:
     parser = add_command(
-        commands, "diff", _diff, "find where two runs part: the first step, env and layer, and by how much",
+        commands, "diff", _diff, "find where two runs diverge: the first step, env and layer, and by how much",
         "Compares what both recorded, then plays both again between the last step at which they agree and the first at "
         "which they do not. The exit status is 1 if they differ.",
         "rookery diff first second",

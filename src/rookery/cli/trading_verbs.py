@@ -43,7 +43,7 @@ OF_FOLDS = ("steps", "learner", "embargo", "rolling", "name_of_runs")  # flags t
 
 def add_audit(commands: Commands) -> None:
     parser = add_command(
-        commands, "audit", _audit, "look for the future in a market world of your own",
+        commands, "audit", _audit, "find look-ahead in a market world of your own",
         "Plays the world many times on bars that differ only after some moment, and names the first observation, fill, "
         "reward, end or info that knew of them. The world is an env class or a function that takes its bars by an "
         "option such as data or df. The exit status is 1 if something knew the future.",
@@ -71,7 +71,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 def add_backtest(commands: Commands) -> None:
     parser = add_command(
-        commands, "backtest", _backtest, "test an agent on bars of a market that it has not seen, or a rule of yours",
+        commands, "backtest", _backtest, "test an agent, or a rule of yours, on market bars that it has not seen",
         "Plays the agent once through the bars, with costs, and compares its account with buy and hold and with equal "
         "weights: return, Sharpe ratio, drawdown, costs, by period and by asset, with confidence intervals. Prints "
         "tables, and writes report.json, report.html, report.png and account.npy. With --walk-forward it first trains: "
@@ -221,7 +221,7 @@ BETWEEN_LINES = 0.5  # seconds, at least
 
 def add_paper(commands: Commands) -> None:
     parser = add_command(
-        commands, "paper", _paper, "trade on paper with the champion of a registry, on bars as they come",
+        commands, "paper", _paper, "paper trade with the champion of a registry, on live bars",
         "The kernel that trained the agent fills its orders, with the same costs. Every bar, order and fill is a line "
         "of a log that survives a kill; the same command continues at the next bar. Exit status: 0 when the bars "
         "end, 1 "

@@ -15,7 +15,7 @@ from training.finished import STEP, make_run
 from training.tug import write_agent
 
 
-def test_figures_of_a_run(tmp_path):
+def test_figures_of_a_run(tmp_path, capsys):
     make_run(tmp_path)
     figures = evaluate("finished", tmp_path, episodes=3)
     assert list(figures) == [
@@ -25,6 +25,8 @@ def test_figures_of_a_run(tmp_path):
     assert (figures["run"], figures["step"], figures["world"]) == ("finished", STEP, "CartPole-v1")
     assert figures["episodes"] == 3
     assert figures["return_min"] <= figures["return_mean"] == figures["length_mean"] <= figures["return_max"]
+    figures.print()
+    assert f"mean return  {figures.mean:,.4g} (95 % interval" in capsys.readouterr().out
 
 
 def test_agents_are_evaluated_as_they_are(tmp_path):

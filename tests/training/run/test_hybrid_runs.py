@@ -67,7 +67,7 @@ def test_the_shell(finished: Result, capsys: pytest.CaptureFixture[str]) -> None
     """`eval`, `check` and `export` know such a run; a file for NumPy alone is rejected in one sentence."""
     where = ["--runs-dir", str(finished.path.parent)]
     assert main(["eval", finished.run_name, "--episodes", "2", *where]) == 0
-    assert "return_mean" in capsys.readouterr().out
+    assert "mean return" in capsys.readouterr().out
     assert main(["check", WORLD]) == 0
     assert main(["export", finished.run_name, "--standalone", *where]) == 2
     assert "Dict actions cannot be written as a file for NumPy alone" in capsys.readouterr().err

@@ -72,6 +72,18 @@ class EvaluationResult(Mapping[str, Any]):
             "seconds": self.seconds,
         }
 
+    def print(self) -> None:
+        """The figures for people, one to a line."""
+        (low, high), shown = self.interval, self.as_json()
+        figures = {name: value for name, value in shown.items() if not name.startswith("return_")}
+        figures["mean return"] = f"{self.mean:,.4g} (95 % interval {low:,.4g} to {high:,.4g})"
+        figures["returns"] = (
+            f"{shown['return_min']:,.4g} to {shown['return_max']:,.4g}, standard deviation {self.std:,.4g}"
+        )
+        figures["mean length"], figures["seconds"] = figures.pop("length_mean"), figures.pop("seconds")
+        for name, value in figures.items():
+            print(f"{name:<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GamesResult(EvaluationResult):
