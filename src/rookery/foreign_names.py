@@ -136,7 +136,7 @@ PYTHON = _by_name(
             "A2C DDPG TRPO TQC QRDQN APPO IMPALA RecurrentPPO MaskablePPO HER PPOConfig SACConfig DQNConfig Algorithm "
             "BaseAlgorithm CrossQ ARS HerReplayBuffer"
         ),
-        _TRAIN: "learn fit train_model run run_rl Trainer Runner Tuner init utils build algorithms",
+        _TRAIN: "train learn fit train_model run run_rl Trainer Runner Tuner init utils build algorithms",
         "rookery.load(run_or_folder) loads an agent": (
             "load load_model load_agent restore from_checkpoint load_from_checkpoint set_parameters"
         ),

@@ -160,6 +160,9 @@ MISTAKES = [
     ("typing", 'rookery.train("CartPole-v1", hidden_width=[8])', "did you mean `hidden`?"),
     ("typing", 'rookery.train("CartPole-v1", max_steps=64)', "did you mean `steps`?"),
     ("typing", 'rookery.train("CartPole-v1", foo=8)', "`rookery train --help-config`"),
+    ("typing", 'rookery.train("CartPole-v1", data_dir="x")', "`world_options`"),
+    ("RLlib", "agent.train()", "rookery.train(env, learner="),
+    ("typing", "rookery.load(None)", "the name of a run"),
     ("typing", 'rookery.train("CartPole-v1", seeds=3)', "rookery.train_seeds("),
     ("typing", 'rookery.train("CartPole-v1", evaluation=False)', "a dict"),
     ("typing", 'rookery.train_seeds("CartPole-v1", seeds="abc")', "such as 5"),
@@ -268,7 +271,7 @@ def test_no_word_that_rookery_has_is_in_the_table():
     """It would never be reached, or hide what exists."""
     import rookery
 
-    assert not {*rookery.__all__} & {*foreign_names.PYTHON} - {"load", "evaluate"}
+    assert not {*rookery.__all__} & {*foreign_names.PYTHON} - {"load", "evaluate", "train"}
     assert not {key for key in fields() if "." not in key} & {*foreign_options.ANSWERS, *foreign_options.RUN_KEYS}
 
 

@@ -251,7 +251,10 @@ def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
     if not owner.nested and (text := answer(leaf, ANSWERS)):  # inside a table of its own, few keys are valid
         return f"{beginning}unknown key `{key}`; {text}"
     if not there:
-        return f"{beginning}unknown key `{key}`; `rookery train --help-config` lists all keys"
+        return (
+            f"{beginning}unknown key `{key}`; `rookery train --help-config` lists all keys, and options of the world "
+            "are in `world_options`"
+        )
     return f"{beginning}unknown key `{key}`; the keys {there} are {', '.join(keys)}"
 
 

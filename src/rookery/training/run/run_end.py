@@ -174,7 +174,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
 
 def _can_be_shown(envs: Any) -> bool:
     """By its own pictures, or by those of the env whose compiled version it is."""
-    spec = registry.by_source(getattr(envs.spec, "id", None))
+    spec = registry.by_source(getattr(getattr(envs, "spec", None), "id", None))  # a curriculum's envs have none
     return bool(envs.metadata.get("render_modes") or (spec is not None and spec.original is not None))
 
 

@@ -106,6 +106,8 @@ def _groups(runs: Sequence[NamedRun], runs_dir: str | Path, each: bool, out: str
         if Path(out).suffix.lower() not in SUFFIXES:
             raise OptionError(f"the plot should end in {', '.join(SUFFIXES)}, got {out}")
         check_file(out)
+    if len(runs) == 1 and isinstance(runs[0], (list, tuple)):  # given as one list
+        runs = runs[0]
     found = list({run.path.resolve(): run for run in find_runs(runs, runs_dir)}.values())  # a link is what it leads to
     if not found:
         raise OptionError("name the runs to compare, such as 'latest'")

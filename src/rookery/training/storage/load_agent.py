@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.console import is_silent, printable, say
-from rookery.errors import CheckpointError, FileError, RunError, UsageError
+from rookery.errors import CheckpointError, FileError, OptionTypeError, RunError, UsageError
 from rookery.foreign_names import OF_AGENTS, explains_keywords
 from rookery.gate import Reach, allow, allow_given, reaches
 from rookery.learners.agent import Agent
@@ -47,6 +48,8 @@ def load(
 
     Its `act(observations, deterministic=True)` works with Gymnasium's own envs too.
     """
+    if not isinstance(run, (str, PathLike)):
+        raise OptionTypeError(f"rookery.load() takes the name of a run or a folder, got {run!r:.80}")
     allow_given(run)
     if holds_agent(Path(run)):
         return agent_from(read_agent(Path(run), trust), device)
