@@ -65,7 +65,7 @@ def find_in_file(name: str, what: str) -> Any:
 def name_in_file(code: Any) -> str | None:
     """The name of a class or function at the top of a file, "file.py:Name"; None if it has none, as a lambda."""
     name = getattr(code, "__qualname__", "")
-    if str(getattr(code, "__module__", "")).startswith(WRAPPERS) and hasattr(sys.modules[WRAPPERS], name):
+    if code is not None and code is getattr(sys.modules.get(WRAPPERS), name or "-", None):
         return f"{WRAPPERS}:{name}"
     try:
         file = inspect.getsourcefile(code)
