@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -13,6 +14,7 @@ import rookery
 from rookery.config import user_config
 from rookery.engine.wrapping import as_wrappers
 from rookery.errors import OptionError, WorldError
+from rookery.learners.plain_spaces import StackedBox
 
 CODE = """
 import gymnasium as gym
@@ -55,6 +57,26 @@ def test_every_env_is_wrapped(file: str, backend: str) -> None:
         if not truncated.any():
             np.testing.assert_allclose(rewards, (1 - np.abs(observations[:, 2])) / 2, rtol=1e-6)
     assert truncated.all()
+    envs.close()
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+@pytest.mark.parametrize(
+    ("last", "known"), [("ClipReward", True), ("TimeLimit", True), ("FlattenObservation", False), ("Noise", False)]
+)
+def test_stacks_of_frames_are_known(backend: str, last: str, known: bool) -> None:
+    """Those of Gymnasium's wrapper, unless something else may have changed what it returns."""
+    extra = {
+        "ClipReward": partial(gym.wrappers.ClipReward, min_reward=0, max_reward=1),
+        "TimeLimit": partial(gym.wrappers.TimeLimit, max_episode_steps=9),
+        "FlattenObservation": gym.wrappers.FlattenObservation,
+        "Noise": lambda env: gym.wrappers.TransformObservation(env, lambda seen: seen / 2, env.observation_space),
+    }
+    wrappers = [partial(gym.wrappers.FrameStackObservation, stack_size=3), extra[last]]
+    envs = rookery.make_vec("CartPole-v1", 2, backend=backend, workers=1, wrappers=wrappers)
+    assert isinstance(envs.single_observation_space, StackedBox) == known
+    envs.reset(seed=1)
+    assert envs.step(np.zeros(2, int))[0].shape == envs.observation_space.shape
     envs.close()
 
 

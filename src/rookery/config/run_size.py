@@ -42,6 +42,7 @@ class StepSize:
     action: int = 4
     outputs: int = 8  # of the policy's net, and the noise to sample with
     nets: int | None = None  # of all weights; None: estimated by the widths of the hidden layers
+    replayed: int | None = None  # of a transition's two observations in a replay buffer, if not twice `observation`
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,10 @@ def _learner_parts(name: str, options: Any, rows: int, sizes: StepSize) -> Itera
         queued = sizes.observation + sizes.action + 2 * REPLAY_STEP
         size = rows * options.n_step * queued
         yield Part("the last steps of each env", size, (setting("n_step"), envs), True)
-        step = 2 * sizes.observation + sizes.action + REPLAY_STEP
-        yield Part("the replay buffer", options.buffer_size * step, (setting("buffer_size"),), True)
-        activations = WEIGHT * sum(options.hidden)
+        pair = 2 * sizes.observation
+        kept = (pair if sizes.replayed is None else sizes.replayed) + sizes.action + REPLAY_STEP
+        yield Part("the replay buffer", options.buffer_size * kept, (setting("buffer_size"),), True)
+        step, activations = pair + sizes.action + REPLAY_STEP, WEIGHT * sum(options.hidden)
         size = options.batch_size * (step + activations)
         yield Part("a batch", size, (setting("batch_size"),), True)
 

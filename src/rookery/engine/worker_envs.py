@@ -18,7 +18,7 @@ from rookery.engine.segments import Segment
 from rookery.engine.snapshot import wrapper_chain
 from rookery.engine.step_report import Failed, Failure, Slot, StepReport
 from rookery.engine.stepper import Stepper
-from rookery.engine.wrapping import ResizeImages
+from rookery.engine.wrapping import ResizeImages, space_of_stacks
 from rookery.errors import UnequalSpaces, UsageError, WorldError
 
 
@@ -89,6 +89,7 @@ class WorkerEnvs:
             self._own_random = {}
         mode = getattr(env, "render_mode", None)
         full = env.env.observation_space if isinstance(env, ResizeImages) else None
+        observation_space = space_of_stacks(env, observation_space)
         return EnvDescription(observation_space, env.action_space, dict(env.metadata), mode, env.spec, used, full)
 
     def attach(self, batch: Batch, row_word: int, segments: Sequence[Segment]) -> None:

@@ -17,9 +17,11 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium import wrappers as gymnasium_wrappers
 
+from rookery.engine.snapshot import wrapper_chain
 from rookery.errors import OptionError, WorldError
-from rookery.learners.plain_spaces import image_axes
+from rookery.learners.plain_spaces import StackedBox, image_axes
 from rookery.user_code import find_in_file
 
 REWARD_ARGUMENTS = ("observation", "action", "reward", "terminated", "truncated", "info")
@@ -272,3 +274,33 @@ def _sums_between(values: np.ndarray, bounds: np.ndarray, dtype: Any) -> np.ndar
     for k, (low, high) in enumerate(pairwise(bounds.tolist())):
         sums[k] = values[low:high].sum(0, dtype=dtype)
     return sums
+
+
+# --- stacks -----------------------------------------------------------------------------------------------------------
+
+# They leave observations as they are, or change each frame in the same way.
+KEEP_STACKS = (
+    gymnasium_wrappers.TimeLimit,
+    gymnasium_wrappers.OrderEnforcing,
+    gymnasium_wrappers.PassiveEnvChecker,
+    gymnasium_wrappers.RecordEpisodeStatistics,
+    gym.RewardWrapper,
+    RewardFunction,
+    ResizeImages,
+)
+
+
+def space_of_stacks(env: gym.Env, space: gym.Space) -> gym.Space:
+    """The observation space as a `StackedBox` if it is certain that observations are stacks of the latest frames: the
+    env says so, or Gymnasium's wrapper makes them.
+
+    >>> env = gymnasium_wrappers.FrameStackObservation(gym.make("CartPole-v1"), 3)
+    >>> type(space_of_stacks(env, env.observation_space)).__name__
+    'StackedBox'
+    """
+    for layer in wrapper_chain(env):
+        if isinstance(layer, gymnasium_wrappers.FrameStackObservation):
+            return StackedBox.of(space)
+        if isinstance(layer, gym.Wrapper) and not isinstance(layer, KEEP_STACKS):
+            return space.as_box() if isinstance(space, StackedBox) else space
+    return StackedBox.of(space) if isinstance(env.unwrapped.observation_space, StackedBox) else space

@@ -11,9 +11,10 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
-from rookery.learners.plain_spaces import channels_last, image_axes, is_read_flat
+from rookery.learners.plain_spaces import StackedBox, channels_last, image_axes, is_read_flat
 
 MOST_NAMES = 16  # a board whose highest number is at most this has a level for each number
+SPARE_FRAMES = 16  # for so many transitions there is room for one more frame: an episode has one more than steps
 MASK_KEY = "action_mask"  # where a Dict observation keeps the actions that are allowed, as PettingZoo does too
 
 
@@ -29,6 +30,7 @@ class Leaf:
     channels_last: bool = False
     byte: bool = False  # an image of bytes, kept as such until a net reads it
     levels: tuple[int, ...] = ()  # of a small image of greys: the least values of its levels above the lowest
+    stacked: bool = False  # whether the first axis holds the latest frames
 
     @property
     def dtype(self) -> torch.dtype:
@@ -48,6 +50,24 @@ class Leaf:
     def width(self) -> int:
         """How many numbers a net reads of it, images apart."""
         return sum(self.sizes) if self.kind == "choice" else int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def stored_by_frame(self) -> bool:
+        """Whether a replay buffer stores each frame once: where that takes less than half of the memory."""
+        return self.stacked and 2 * self.bytes_in_transition(True) < self.bytes_in_transition(False)
+
+    def bytes_in_transition(self, by_frame: bool) -> int:
+        """What its values before and after a step take in a replay buffer: two arrays, or one frame and the numbers of
+        all.
+
+        >>> leaf = Leaf((), (4, 84, 84), "image", byte=True)
+        >>> leaf.bytes_in_transition(False), leaf.bytes_in_transition(True)
+        (56448, 7561)
+        """
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        if not by_frame:
+            return 2 * size
+        return size // self.shape[0] * (SPARE_FRAMES + 1) // SPARE_FRAMES + 2 * 8 * self.shape[0]
 
     @property
     def name(self) -> str:
@@ -86,10 +106,11 @@ def leaves_of(space: spaces.Space, path: tuple[str | int, ...] = ()) -> list[Lea
 
 
 def _box_leaf(space: spaces.Box, path: tuple[str | int, ...]) -> Leaf:
+    stacked = isinstance(space, StackedBox)
     if image_axes(space) is None:
-        return Leaf(path, space.shape, "vector")
-    last = len(space.shape) == 3 and channels_last(space.shape)
-    return Leaf(path, space.shape, "image", channels_last=last, byte=space.dtype == np.uint8, levels=grey_levels(space))
+        return Leaf(path, space.shape, "vector", stacked=stacked)
+    last, byte = len(space.shape) == 3 and channels_last(space.shape), space.dtype == np.uint8
+    return Leaf(path, space.shape, "image", channels_last=last, byte=byte, levels=grey_levels(space), stacked=stacked)
 
 
 def grey_levels(space: spaces.Box) -> tuple[int, ...]:

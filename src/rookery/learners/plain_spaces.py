@@ -10,6 +10,26 @@ from gymnasium import spaces
 
 from rookery.errors import CheckpointError, SpaceError
 
+
+class StackedBox(spaces.Box):
+    """A Box whose first axis holds the latest frames, the newest one last: a replay buffer stores each frame once.
+
+    >>> StackedBox.of(spaces.Box(0, 255, (4, 84, 84), np.uint8))
+    Box(0, 255, (4, 84, 84), uint8)
+    """
+
+    @classmethod
+    def of(cls, space: spaces.Space) -> spaces.Space:
+        """The same space, if it can be one of stacks."""
+        if type(space) is not spaces.Box or len(space.shape) < 2 or space.shape[0] < 2:
+            return space
+        return cls(space.low, space.high, dtype=space.dtype.type)
+
+    def as_box(self) -> spaces.Box:
+        """The same space, whose frames nobody knows."""
+        return spaces.Box(self.low, self.high, dtype=self.dtype.type)
+
+
 SMALLEST_IMAGE = 8  # pixels a side; smaller three-dimensional boxes are read as vectors
 SMALL_IMAGE = 12  # pixels; with a shorter side, images are read as vectors too (option `images`)
 

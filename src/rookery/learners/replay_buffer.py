@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from rookery.errors import CheckpointError, MemoryShortage, OptionError
 from rookery.learners.cached_njit import cached_njit
+from rookery.learners.frame_store import FrameStore
 from rookery.learners.observations import Leaf
 
 # Transitions: where they began, which of the rows they belong to, and their rewards and discounts side by side.
@@ -76,6 +78,11 @@ class NStepBuffer:
         rewards = np.ascontiguousarray(rewards, np.float64)
         count = _complete(*queues, rows.start, rewards, terminated, truncated, self.gamma, begun, places, outcomes)
         return begun[:count], places[:count], outcomes[:count]
+
+    def waiting(self, leaf: int) -> Tensor:
+        """That part of the observations whose transitions are not complete yet."""
+        steps = (np.arange(self.n_step) - self._heads[:, None]) % self.n_step
+        return self.leaves[leaf][torch.from_numpy((steps < self._counts[:, None]).ravel()).to(self.device)]
 
     def clear(self, rows: slice) -> None:
         """The episodes of these envs were broken off from outside: nothing follows their stored steps."""
@@ -147,30 +154,79 @@ def _complete(
 
 
 class ReplayBuffer:
-    """The last `capacity` transitions."""
+    """The last `capacity` transitions. With `num_envs`, each frame of stacked observations is stored once: then what
+    `leaves` describes is stored, and `pack` makes it of observations."""
 
+    frame_store: type[FrameStore] = FrameStore
     size: int
     _cursor: int  # where the next one goes
 
-    def __init__(self, leaves: Sequence[Leaf], action: Tensor, capacity: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        leaves: Sequence[Leaf],
+        action: Tensor,
+        capacity: int,
+        device: torch.device,
+        num_envs: int = 0,
+        n_step: int = 1,
+    ) -> None:
         """`action` is an example of one."""
         self.capacity, self.device = capacity, device
         self.clear()
-        plan = {f"leaf{k}": (leaf.shape, leaf.dtype) for k, leaf in enumerate(leaves)}
-        plan |= {f"next{k}": (leaf.shape, leaf.dtype) for k, leaf in enumerate(leaves)}
-        plan |= {"actions": (tuple(action.shape), action.dtype)}
-        plan |= {"outcomes": ((2,), torch.float32)}  # rewards and discounts
-        _check_memory(capacity, sum(_bytes(*part) for part in plan.values()), device)
+        stacked = {k for k, leaf in enumerate(leaves) if num_envs and leaf.stored_by_frame}
+        results = {"actions": (tuple(action.shape), action.dtype)}
+        results |= {"outcomes": ((2,), torch.float32)}  # rewards and discounts
+        size = sum(_bytes(*part) for part in results.values())
+        size += sum(leaf.bytes_in_transition(k in stacked) for k, leaf in enumerate(leaves))
+        _check_memory(capacity, size, device)
+        self.frames = {k: self.frame_store(leaves[k], capacity, num_envs, n_step, device) for k in sorted(stacked)}
+        self.leaves = [self.frames[k].numbers if k in stacked else leaf for k, leaf in enumerate(leaves)]
+        plan = {f"leaf{k}": (leaf.shape, leaf.dtype) for k, leaf in enumerate(self.leaves)}
+        plan |= {f"next{k}": (leaf.shape, leaf.dtype) for k, leaf in enumerate(self.leaves)}
         # Not filled: memory is taken from the system only as transitions come.
         self._tensors = {
-            name: torch.empty(capacity, *shape, dtype=dtype, device=device) for name, (shape, dtype) in plan.items()
+            name: torch.empty(capacity, *shape, dtype=dtype, device=device)
+            for name, (shape, dtype) in (plan | results).items()
         }
-        self._leaves = len(leaves)
 
     @property
     def nbytes(self) -> int:
         """The size of a full buffer."""
-        return sum(tensor.nbytes for tensor in self._tensors.values())
+        frames = sum(store.nbytes for store in self.frames.values())
+        return frames + sum(tensor.nbytes for tensor in self._tensors.values())
+
+    # --- frames of stacked observations -----------------------------------------------------------------------------
+
+    def pack(self, rows: slice, leaves: Sequence[Tensor]) -> list[Tensor]:
+        """What is stored of the observations of these envs."""
+        return [self.frames[k].put(rows, leaf) if k in self.frames else leaf for k, leaf in enumerate(leaves)]
+
+    def _unpack(self, leaves: Sequence[Tensor]) -> list[Tensor]:
+        return [self.frames[k].get(leaf) if k in self.frames else leaf for k, leaf in enumerate(leaves)]
+
+    def make_room(self, steps: int, waiting: Any) -> bool:
+        """Before so many steps are stored; `waiting` is the buffer of those whose transitions are not complete. Returns
+        whether tensors were replaced."""
+        grown = [store.make_room(steps, partial(self._oldest, k, waiting)) for k, store in self.frames.items()]
+        return any(grown)
+
+    def _oldest(self, leaf: int, waiting: Any, stored: bool = True) -> int | None:
+        """The least number of a frame in use. Numbers grow from step to step, and within a stack."""
+        numbers = [waiting.waiting(leaf)[:, 0]]
+        if stored:
+            numbers.append(self._tensors[f"leaf{leaf}"][: self.size, 0])
+        return min((int(part.min()) for part in numbers if len(part)), default=None)
+
+    def frame_states(self, waiting: Any, stored: bool) -> dict[str, Any]:
+        """All frames, or without those that only `stored` transitions have. On a CPU they are views."""
+        return {str(k): store.state(self._oldest(k, waiting, stored)) for k, store in self.frames.items()}
+
+    def load_frames(self, states: dict[str, Any]) -> None:
+        """Continue from `frame_states()`."""
+        for k, store in self.frames.items():
+            store.load(states[str(k)])
+
+    # --- transitions ------------------------------------------------------------------------------------------------
 
     def store_masks(self, actions: int) -> None:
         """Keep masks of the next actions from now on; all are allowed in what is there already."""
@@ -220,11 +276,11 @@ class ReplayBuffer:
         """The transitions at some places."""
         chosen = {name: tensor.index_select(0, places) for name, tensor in self._tensors.items()}
         return ReplayBatch(
-            leaves=[chosen[f"leaf{k}"] for k in range(self._leaves)],
+            leaves=self._unpack([chosen[f"leaf{k}"] for k in range(len(self.leaves))]),
             actions=chosen["actions"],
             rewards=chosen["outcomes"][:, 0],
             discounts=chosen["outcomes"][:, 1],
-            next_leaves=[chosen[f"next{k}"] for k in range(self._leaves)],
+            next_leaves=self._unpack([chosen[f"next{k}"] for k in range(len(self.leaves))]),
             next_masks=chosen.get("masks"),
         )
 

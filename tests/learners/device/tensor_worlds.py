@@ -13,7 +13,8 @@ from rookery.learners.learner import Learner, StepBatch, TensorFinals
 
 def as_tensors(envs: Batch, step: StepBatch) -> StepBatch:
     """A step of arrays as envs on a device return it: final observations of all rows, most of them undefined."""
-    finals = np.full((envs.num_envs, 1), np.nan, np.float32)
+    seen = np.asarray(step.observations)
+    finals = np.full(seen.shape, np.nan if seen.dtype.kind == "f" else 7, seen.dtype)
     for row, last in zip(*step.finals, strict=True) if step.finals else ():
         finals[row] = last
     ended = torch.from_numpy(step.terminated | step.truncated)

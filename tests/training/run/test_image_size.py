@@ -16,12 +16,13 @@ from gymnasium import spaces
 import rookery
 from rookery.config import build_config
 from rookery.errors import ConfigError, MemoryShortage, OptionError, RunError
-from rookery.learners.registry import PPOOptions
+from rookery.learners.plain_spaces import StackedBox
+from rookery.learners.registry import DQNOptions, PPOOptions
 from rookery.training.evaluation.evaluate import evaluate
 from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.resolved_run import resolve_recorded_run
 from rookery.training.run import out_of_memory
-from rookery.training.run.out_of_memory import LearnerSize, announce_size, check_memory, learner_size
+from rookery.training.run.out_of_memory import LearnerSize, _replayed_bytes, announce_size, check_memory, learner_size
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.show.rendered_env import open_rendered
 from training.runs import QUIET, differences, last_state
@@ -165,6 +166,15 @@ def test_checkpoints_that_do_not_fit_are_refused(
     wide = spaces.Box(0, 255, (1200, 1200, 3), np.uint8)
     with pytest.raises(RunError, match=r"an agent of 2\.\d GiB cannot be saved"):
         announce_size("ppo", (wide, CHOICE), *call[2:])
+
+
+def test_frames_of_stacks_are_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In a replay buffer, whose size the run tells before it begins."""
+    screens, options = spaces.Box(0, 255, (4, 84, 84), np.uint8), DQNOptions(buffer_size=1_000_000)
+    assert _replayed_bytes(screens, options) == 2 * 4 * 84 * 84
+    assert _replayed_bytes(StackedBox.of(screens), options) < 7600
+    announce_size("dqn", (StackedBox.of(screens), CHOICE), options, 8, tmp_path, 3)
+    assert "1,000,000 transitions take 7.0 GiB instead of 52.6 GiB" in caplog.text
 
 
 # --- signals before the first step --------------------------------------------------------------------------------

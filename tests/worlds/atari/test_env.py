@@ -192,10 +192,19 @@ def test_every_game_of_ale_is_known() -> None:
     assert len(games.HUMAN_SCORES) == 57
 
 
-def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path) -> None:
+PPO = {"learner": "ppo", "ppo": {"rollout_length": 16, "hidden": [8], "accelerate": False}}
+DQN = {
+    "learner": "dqn",
+    "dqn": {"buffer_size": 60, "start_steps": 20, "batch_size": 8, "hidden": [8], "images": "flat", "target_every": 3},
+}
+
+
+@pytest.mark.parametrize(("learner", "options"), [(PPO, {"obs_type": "ram"}), (DQN, {"screen_size": 10})])
+def test_a_resumed_run_is_the_run_that_was_never_interrupted(learner: Any, options: Any, tmp_path) -> None:
+    """Also that of DQN, whose replay buffer stores each frame once."""
     small: dict[str, Any] = {
-        "num_envs": 2, "learner": "ppo", "ppo": {"rollout_length": 16, "hidden": [8], "accelerate": False},
-        "backend": "serial", "world_options": {"obs_type": "ram", "max_num_frames_per_episode": 400},
+        "num_envs": 2, **learner, "backend": "serial",
+        "world_options": {**options, "max_num_frames_per_episode": 400},
         "checkpoints": {"every": 64}, "evaluation": {"every": 10_000, "episodes": 1}, "verbose": False,
         "runs_dir": tmp_path,
     }  # fmt: skip

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError
+from rookery.learners.frame_store import DeviceFrameStore
 from rookery.learners.learner_spec import Colour
 from rookery.learners.noise import STRETCH, Epsilon, coloured, exponent_of
 from rookery.learners.observations import Leaf
@@ -23,9 +24,13 @@ class DeviceReplay(ReplayBuffer):
     """A replay buffer for updates that a CUDA graph replays. It takes transitions from the host (`add`), or a round of
     them from tensors (`write`, and `count` on the host: a graph replays the first, never the second)."""
 
-    def __init__(self, leaves: Sequence[Leaf], action: Tensor, capacity: int, device: torch.device) -> None:
+    frame_store = DeviceFrameStore
+
+    def __init__(
+        self, leaves: Sequence[Leaf], action: Tensor, capacity: int, device: torch.device, *stacks: int
+    ) -> None:
         self.places = torch.zeros(2, dtype=torch.int64, device=device)  # how many there are, and where the next goes
-        super().__init__(leaves, action, capacity, device)
+        super().__init__(leaves, action, capacity, device, *stacks)
 
     def add(
         self, buffer: Any, complete: Complete, next_leaves: Sequence[Tensor], next_masks: Tensor | None
@@ -165,6 +170,11 @@ class DeviceNStep:
         first = {name: ring.index_select(0, order[:1])[0] for name, ring in self._rings.items() if _is_first(name)}
         following = {name: ring[places] for name, ring in self._rings.items() if _is_last(name)}
         return first | following | {"outcomes": outcomes}
+
+    def waiting(self, leaf: int) -> Tensor:
+        """That part of the observations of the rounds whose transitions are not complete yet."""
+        slots = (self.slot - 1 - torch.arange(self.rounds, device=self.device)) % self.n_step
+        return self._rings[f"leaf{leaf}"].index_select(0, slots).flatten(0, 1)
 
     def clear(self, rows: slice) -> None:
         """The episodes of these envs were broken off from outside: transitions of their stored steps end there."""

@@ -48,9 +48,12 @@ class ReplayDevice(ReplayHost):
         # Without convolutions, every operation here gives the same numbers again: torch's own way to that is slower.
         self._products = Products(options.precision, options.deterministic and images, device, images)
 
-    def make_replay(self, size: int, prioritised: bool) -> None:
-        learner = self.learner
-        self.replay = self._given or DeviceReplay(learner.leaves, learner.example_action, size, learner.device)
+    def make_replay(self, size: int, prioritised: bool, stacks_of: int) -> None:
+        learner, self.replay = self.learner, self._given
+        if self.replay is None or (self.replay.frames and not stacks_of):
+            self._given = self.replay = None  # its memory is free before there is another one
+            stacks = stacks_of, learner.options.n_step
+            self.replay = DeviceReplay(learner.leaves, learner.example_action, size, learner.device, *stacks)
         self.tree = DeviceSumTree(size, learner.device) if prioritised else None
 
     # --- priorities -------------------------------------------------------------------------------------------------
@@ -69,6 +72,10 @@ class ReplayDevice(ReplayHost):
     def update_priorities(self, indices: Tensor, td_errors: Tensor) -> None:
         options = self.learner.options
         self.tree.set(indices, (td_errors.abs() + options.priority_floor) ** options.priority_exponent)
+
+    def make_room(self, steps: int) -> None:
+        if self.replay.make_room(steps, self.n_step_buffer):
+            self.capture_again()
 
     # --- update -----------------------------------------------------------------------------------------------------
 
@@ -143,6 +150,10 @@ class ReplayDevice(ReplayHost):
 
     def options_changed(self) -> None:
         super().options_changed()
+        self.capture_again()
+
+    def capture_again(self) -> None:
+        """An option has changed, or an address."""
         for call in self._groups.values():
             call.release()
         self._groups.clear()
@@ -156,7 +167,7 @@ class RoundDevice(ReplayDevice):
         if learner.options.hindsight:
             raise OptionError("`hindsight` needs envs on the CPU: --set backend=kernel")
         super().__init__(learner, replay)
-        self._changes = 0  # of options or of the number of envs
+        self.changes = 0  # of options, of the number of envs, or of an address
 
     def make_n_step(self, *args: Any) -> DeviceNStep:
         return DeviceNStep(*args)
@@ -171,7 +182,7 @@ class RoundDevice(ReplayDevice):
     @property
     def round_kind(self) -> tuple[Any, ...]:
         """What a captured round depends on besides tensors: rounds of the same kind do the same."""
-        return self.n_step_buffer.completes, self.steps < self.learner.options.start_steps, self._changes
+        return self.n_step_buffer.completes, self.steps < self.learner.options.start_steps, self.changes
 
     def round_stays(self) -> list[Tensor]:
         """What a round changes in place and reads again, apart from the envs."""
@@ -179,6 +190,7 @@ class RoundDevice(ReplayDevice):
         return [
             *self.n_step_buffer.tensors,
             self.replay.places,
+            *(tensor for store in self.replay.frames.values() for tensor in store.tensors),
             *learner.policy.encoder.buffers(),
             *([] if learner.scale is None else learner.scale.buffers()),
             *([] if self.tree is None else self.tree.tensors),
@@ -193,9 +205,10 @@ class RoundDevice(ReplayDevice):
             self.noise.before_round()
 
     def store_step(self, rows: slice, leaves: Sequence[Tensor], actions: Tensor) -> None:
-        self.n_step_buffer.store(leaves, actions)
+        self.n_step_buffer.store(self.replay.pack(rows, leaves), actions)
 
     def record(self, rows: slice, step: StepBatch) -> None:
+        self.make_room(len(step.rewards))
         self.write(step)
         self.after_round()
 
@@ -210,6 +223,7 @@ class RoundDevice(ReplayDevice):
         if isinstance(step.finals, TensorFinals):
             lasts = split(learner.leaves, step.finals.observations, learner.device)
             leaves = [where_rows(step.finals.ended, last, leaf) for last, leaf in zip(lasts, leaves, strict=True)]
+        leaves = self.replay.pack(slice(0, learner.num_envs), leaves)
         complete = self.n_step_buffer.complete(step.rewards, step.terminated, ended, leaves, self._next_masks(step))
         if complete is not None:
             self.prefer_new(self.replay.write(complete))
@@ -238,13 +252,13 @@ class RoundDevice(ReplayDevice):
         super().clear_replay()
         self.n_step_buffer.discard()
 
-    def options_changed(self) -> None:
-        super().options_changed()
-        self._changes += 1
+    def capture_again(self) -> None:
+        super().capture_again()
+        self.changes += 1
 
     def resize(self, num_envs: int) -> None:
         super().resize(num_envs)
-        self._changes += 1
+        self.changes += 1
 
     def waiting_state(self) -> Tree:
         return {"rounds": self.n_step_buffer.state()}

@@ -55,12 +55,19 @@ class ReplayHost(Execution):
         self._metrics: defaultdict[str, list[Tensor]] = defaultdict(list)
         self._shown: dict[str, float] = {}
         self._unshown = 0
-        stored = learner.leaves, learner.example_action, options.n_step, options.gamma
-        self.n_step_buffer = self.make_n_step(*stored, learner.num_envs, learner.device)
-        self.make_replay(options.buffer_size, getattr(options, "prioritised", False))
+        self.make_storage(learner.num_envs)
         self.make_exploration()
 
     # --- where things are: those on a device have others ------------------------------------------------------------
+
+    def make_storage(self, stacks_of: int) -> None:
+        """Where steps wait, and the replay buffer. It stores each frame of stacked observations of so many envs once;
+        whole stacks with hindsight, and in a run that an earlier version has begun."""
+        learner, options = self.learner, self.learner.options
+        frames = 0 if options.hindsight else stacks_of
+        self.make_replay(options.buffer_size, getattr(options, "prioritised", False), frames)
+        stored = self.replay.leaves, learner.example_action, options.n_step, options.gamma
+        self.n_step_buffer = self.make_n_step(*stored, learner.num_envs, learner.device)
 
     def make_n_step(self, *args: Any) -> Any:
         """Where steps wait for those that follow."""
@@ -68,10 +75,10 @@ class ReplayHost(Execution):
             self.hindsight = HindsightBuffer(self.learner)
         return self.hindsight or NStepBuffer(*args)
 
-    def make_replay(self, size: int, prioritised: bool) -> None:
+    def make_replay(self, size: int, prioritised: bool, stacks_of: int) -> None:
         """The buffer of transitions, and their priorities."""
-        learner = self.learner
-        self.replay = ReplayBuffer(learner.leaves, learner.example_action, size, learner.device)
+        learner, n_step = self.learner, self.learner.options.n_step
+        self.replay = ReplayBuffer(learner.leaves, learner.example_action, size, learner.device, stacks_of, n_step)
         self.tree = SumTree(size) if prioritised else None
 
     def make_exploration(self) -> None:
@@ -118,9 +125,14 @@ class ReplayHost(Execution):
 
     def store_step(self, rows: slice, leaves: Sequence[Tensor], actions: Tensor) -> None:
         """Observations and actions of the next step, until its results are recorded."""
-        self.n_step_buffer.store(rows, leaves, actions)
+        self.n_step_buffer.store(rows, self.replay.pack(rows, leaves), actions)
+
+    def make_room(self, steps: int) -> None:
+        """Before so many steps are recorded: a store of frames may become larger."""
+        self.replay.make_room(steps, self.n_step_buffer)
 
     def record(self, rows: slice, step: StepBatch) -> None:
+        self.make_room(len(step.rewards))
         learner, (_, rewards, terminated, truncated, *_) = self.learner, step
         leaves = split(learner.leaves, step.observations, learner.device)
         learner.policy.encoder.update_normalisers(leaves)
@@ -128,7 +140,8 @@ class ReplayHost(Execution):
             learner.scale.update_rows(rows, rewards, terminated | truncated)
         complete = self.n_step_buffer.complete(rows, rewards, terminated, truncated)
         if len(complete[0]):
-            following, masks = self._next_leaves(leaves, step.finals), self._next_masks(step)
+            following = self.replay.pack(rows, self._next_leaves(leaves, step.finals))
+            masks = self._next_masks(step)
             self.prefer_new(self.replay.add(self.n_step_buffer, complete, following, masks))
             if self.hindsight is not None:
                 self._add_hindsight(rows.start, following, terminated, terminated | truncated)
@@ -285,6 +298,8 @@ class ReplayHost(Execution):
 
     def resize(self, num_envs: int) -> None:
         self.n_step_buffer.resize(num_envs)
+        for store in self.replay.frames.values():
+            store.resize(num_envs)
         (self.epsilon_greedy if self._discrete else self.noise).resize(num_envs)
 
     # --- save and load ----------------------------------------------------------------------------------------------
@@ -299,6 +314,8 @@ class ReplayHost(Execution):
             state["replay"] = self.replay.state()
             if self.tree is not None:
                 state["priorities"] = self.tree.priorities(slice(0, self.replay.size))
+        if self.replay.frames:
+            state["frames"] = self.replay.frame_states(self.n_step_buffer, stored=replay)
         return state | self.waiting_state()
 
     def waiting_state(self) -> Tree:
@@ -306,6 +323,8 @@ class ReplayHost(Execution):
         return {"pending": self.n_step_buffer.state()}
 
     def accept(self, state: Tree) -> Tree:
+        if "frames" in state and not self.replay.frames:
+            raise CheckpointError("the run stored frames of stacked observations, and its world has none of them now")
         if not self._discrete:
             return state
         actions = self.learner.policy.actions
@@ -316,6 +335,10 @@ class ReplayHost(Execution):
         return state
 
     def load(self, state: Tree) -> None:
+        if self.replay.frames and "frames" not in state:
+            self.make_storage(0)
+            self.options_changed()
+        self.replay.load_frames(state.get("frames", {}))
         self.load_waiting(state)
         self.steps, self.learn_from = state["steps"], state["learn_from"]
         self.refill, self.updates_due = state.get("refill", 1), state["debt"]

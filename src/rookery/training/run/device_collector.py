@@ -203,6 +203,7 @@ class RoundCollector(DeviceCollector):
     def _round(self) -> None:
         self._keep_close()
         marks = [self._times.mark()]
+        self._execution.make_room(self.envs.num_envs)
         self._execution.before_round()
         self._captured_round()()
         self._execution.after_round()

@@ -8,6 +8,7 @@ learner are made.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,7 @@ class CapturedRounds:
 
     def __init__(self, learner: Any) -> None:
         self.learner, self._execution = learner, use_tensor_envs(learner)
+        self._store_step = partial(type(self._execution).store_step, self._execution)
         self._execution.store_step = self._keep
         self._calls: dict[Hashable, CapturedCall] = {}
         self._pending: tuple[LinkedPart, Hashable] | None = None  # whose last step is to be recorded, and of which kind
@@ -132,11 +134,12 @@ class CapturedRounds:
                 self._execution.write(part.step)
             self._store(part)
 
-        self._call(("store", part, kind), work)()
+        self._call(("store", part, kind, self._execution.changes), work)()
 
     def record(self, part: LinkedPart) -> None:
         """Queue the recording of the last step, now or after the next choice of actions. It is counted at once."""
         execution = self._execution
+        execution.make_room(part.rows.stop - part.rows.start)
         self._pending = part, (execution.round_kind, part.has_finals)
         if not self._may_wait or not execution.n_step_buffer.completes:
             self.flush()
@@ -158,7 +161,7 @@ class CapturedRounds:
 
     def _store(self, part: LinkedPart) -> None:
         leaves = split(self.learner.leaves, part.observations, self.learner.device)
-        self._execution.n_step_buffer.store(leaves, self._actions)
+        self._store_step(part.rows, leaves, self._actions)
 
     def release(self) -> None:
         """Capture again what comes."""

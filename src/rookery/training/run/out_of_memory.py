@@ -27,6 +27,7 @@ from rookery.console import say, size_text
 from rookery.engine.batch import leaves
 from rookery.engine.wrapping import USUAL_SIZE, largest_image
 from rookery.errors import MemoryShortage, RookeryError, RunError
+from rookery.learners.learner_spec import ReplayOptions
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_policy, specs
 from rookery.training.resolve.resolved_run import ResolvedRun
@@ -268,7 +269,8 @@ def check_memory(config: RunConfig, observation_space: Any, action_space: Any, n
     actions = leaves(action_space)
     action = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in actions if leaf.dtype is not None)
     outputs = 2 * torch.float32.itemsize * flatdim(action_space)  # and as much noise
-    sizes = StepSize(_row_bytes(observation_space), action, outputs, size.nets)
+    replayed = _replayed_bytes(observation_space, config.learner_options)
+    sizes = StepSize(_row_bytes(observation_space), action, outputs, size.nets, replayed)
     try:
         check_run_size(config, sizes, num_rows, _free_on_gpu(config.device))
     except MemoryShortage as error:
@@ -291,10 +293,22 @@ def _row_bytes(observation_space: Any) -> int:
     return sum(torch.Size(leaf.shape).numel() * leaf.dtype.itemsize for leaf in leaves_of(observation_space))
 
 
+def _replayed_bytes(observation_space: Any, options: Any) -> int:
+    """Of a transition's two observations in a replay buffer, where frames of stacks are stored once."""
+    by_frame = not getattr(options, "hindsight", 0)
+    return sum(leaf.bytes_in_transition(by_frame and leaf.stored_by_frame) for leaf in leaves_of(observation_space))
+
+
 def announce_size(learner: str, spaces: tuple[Any, Any], options: Any, num_envs: int, folder: Path, keep: int) -> None:
-    """Before nets are made: a line about the size of large ones, and an error if their checkpoints cannot be kept in
-    `folder`, of which the run keeps the last `keep` and the best."""
+    """Before nets are made: a line about the size of large ones and of a replay buffer of frames, and an error if
+    checkpoints cannot be kept in `folder`, of which the run keeps the last `keep` and the best."""
     size = learner_size(learner, *spaces, options, num_envs)
+    kept, plain = _replayed_bytes(spaces[0], options), 2 * _row_bytes(spaces[0])
+    if isinstance(options, ReplayOptions) and kept < plain:
+        say(
+            f"{learner} stores each frame of the stacked observations once: {options.buffer_size:,} transitions take "
+            f"{size_text(options.buffer_size * kept)} instead of {size_text(options.buffer_size * plain)}"
+        )
     if size.checkpoint < LARGE_CHECKPOINT:
         return
     remedy = _remedy(learner, spaces[0])

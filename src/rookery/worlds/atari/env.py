@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import MissingExtra, OptionError, StateError, WorldError
+from rookery.learners.plain_spaces import StackedBox
 from rookery.worlds.atari.games import game_of, human_normalised
 from rookery.worlds.atari.screen import Screen
 
@@ -92,7 +93,8 @@ class AtariEnv(gym.Env):
         self._screen = None if obs_type == "ram" else Screen(self._ale, self.rom, size, obs_type == "rgb")
         shape = (stack_size, *size, *((3,) if obs_type == "rgb" else ()))
         self._seen = np.zeros((self._ale.getRAMSize(),) if self._screen is None else shape, np.uint8)
-        self.observation_space = spaces.Box(0, 255, self._seen.shape, np.uint8)
+        box = spaces.Box(0, 255, self._seen.shape, np.uint8)
+        self.observation_space = box if self._screen is None else StackedBox.of(box)
         self._lives, self._score, self._length, self._goes_on = 0, 0.0, 0, False
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
