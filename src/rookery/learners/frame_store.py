@@ -6,7 +6,7 @@ So a plain buffer stores each frame eight times.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,11 +39,16 @@ class FrameStore:
         self.numbers = replace(leaf, shape=(self.depth,), kind="choice", byte=False, stacked=False)  # what is stored
         self._latest = torch.full((num_envs, self.depth), BLANK, device=device)
         self._places = capacity + capacity // SPARE_FRAMES + (n_step + 8) * self._burst
-        # Not filled: memory is taken from the system only as frames come. The last place is that of `DeviceFrameStore`.
-        self._frames = torch.empty(self._places + 1, *leaf.shape[1:], dtype=leaf.dtype, device=device)
+        self._allocate(self._places, leaf.shape[1:], leaf.dtype)
         self._frames[BLANK % self._places] = 0
         self.count = torch.zeros((), dtype=torch.int64, device=device)  # the number of the next frame
         self._room = self._places  # how many frames may come before somebody has to look
+
+    def _allocate(self, places: int, shape: Sequence[int], dtype: torch.dtype) -> None:
+        """A ring of so many places, and one that only `DeviceFrameStore` uses. It is not filled: memory is taken from
+        the system as frames come."""
+        self._places, self._frames = places, torch.empty(places + 1, *shape, dtype=dtype, device=self.device)
+        self._words = _as_words(self._frames, 1)
 
     @property
     def nbytes(self) -> int:
@@ -65,15 +70,18 @@ class FrameStore:
     def put(self, rows: slice, stacks: Tensor) -> Tensor:
         """Keep what these envs observe; returns the numbers of its frames, [rows, depth]."""
         numbers = torch.empty(len(stacks), self.depth, dtype=torch.int64)
-        frames, latest = _words(self._frames, 1).numpy(), self._latest[rows].numpy()
-        count = _put(frames, _words(stacks, 2).numpy(), latest, int(self.count), numbers.numpy())
+        frames, latest = self._words.numpy(), self._latest[rows].numpy()
+        count = _put(frames, _as_words(stacks, 2).numpy(), latest, int(self.count), numbers.numpy())
         self.count.fill_(count)
         return numbers
 
-    def get(self, numbers: Tensor) -> Tensor:
-        """The stacks of these frames, [rows, depth, ...]."""
-        found = self._frames.index_select(0, self._place(numbers).flatten())
-        return found.view(*numbers.shape, *self._frames.shape[1:])
+    def get(self, before: Tensor, after: Tensor) -> Sequence[Tensor]:
+        """The stacks of these frames, [rows, depth, ...], before and after some transitions."""
+        frames = self._words.numpy()
+        stacks = np.empty((2, *before.shape, frames.shape[1]), frames.dtype)
+        _get(frames, before.numpy(), after.numpy(), *stacks)
+        found = torch.from_numpy(stacks).view(self._frames.dtype)
+        return found.view(2, *before.shape, *self._frames.shape[1:]).unbind(0)
 
     def _place(self, numbers: Tensor) -> Tensor:
         return numbers % self._places
@@ -102,7 +110,7 @@ class FrameStore:
     def _move_to(self, places: int, first: int, stop: int) -> None:
         """Become a ring of so many places, with the frames from number `first`."""
         old, before = self._frames, self._places
-        self._frames, self._places = old.new_empty(places + 1, *old.shape[1:]), places
+        self._allocate(places, old.shape[1:], old.dtype)
         for low in range(first, stop, BLOCK):
             numbers = torch.arange(low, min(low + BLOCK, stop), device=self.device)
             self._frames.index_copy_(0, self._place(numbers), old.index_select(0, numbers % before))
@@ -146,11 +154,18 @@ class FrameStore:
 
 
 class DeviceFrameStore(FrameStore):
-    """The same numbers, by operations of fixed sizes that wait for nothing: `put` can be captured."""
+    """The same numbers, by operations of fixed sizes that wait for nothing: they can be captured."""
+
+    def get(self, before: Tensor, after: Tensor) -> Sequence[Tensor]:
+        return self._gather(torch.cat([before, after])).split(len(before))
+
+    def _gather(self, numbers: Tensor) -> Tensor:
+        found = self._frames.index_select(0, self._place(numbers).flatten())
+        return found.view(*numbers.shape, *self._frames.shape[1:])
 
     def put(self, rows: slice, stacks: Tensor) -> Tensor:
         latest = self._latest[rows]
-        new, old = _words(stacks, 2), _words(self.get(latest), 2)
+        new, old = _as_words(stacks, 2), _as_words(self._gather(latest), 2)
         same = (new == old).flatten(1).all(1, keepdim=True)
         moved = (new[:, :-1] == old[:, 1:]).flatten(1).all(1, keepdim=True)
         fresh = torch.ones_like(latest, dtype=torch.bool)
@@ -167,7 +182,7 @@ class DeviceFrameStore(FrameStore):
         return numbers
 
 
-def _words(frames: Tensor, axes: int) -> Tensor:
+def _as_words(frames: Tensor, axes: int) -> Tensor:
     """The bytes of each frame, compared as they are: eight at a time where that is possible."""
     flat = frames.contiguous().flatten(axes).view(torch.uint8)
     if flat.shape[-1] % 8:
@@ -198,6 +213,19 @@ def _put(frames: np.ndarray, stacks: np.ndarray, latest: np.ndarray, count: int,
                 count += 1
         latest[row] = numbers[row]
     return count
+
+
+@cached_njit(nogil=True)
+def _get(
+    frames: np.ndarray, before: np.ndarray, after: np.ndarray, before_out: np.ndarray, after_out: np.ndarray
+) -> None:
+    """Both stacks of a transition one after the other: most of their frames are the same, and in the cache then."""
+    places = len(frames) - 1
+    for row in range(len(before)):
+        for k in range(before.shape[1]):
+            before_out[row, k] = frames[before[row, k] % places]
+        for k in range(before.shape[1]):
+            after_out[row, k] = frames[after[row, k] % places]
 
 
 @cached_njit(nogil=True)

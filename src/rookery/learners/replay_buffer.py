@@ -201,9 +201,6 @@ class ReplayBuffer:
         """What is stored of the observations of these envs."""
         return [self.frames[k].put(rows, leaf) if k in self.frames else leaf for k, leaf in enumerate(leaves)]
 
-    def _unpack(self, leaves: Sequence[Tensor]) -> list[Tensor]:
-        return [self.frames[k].get(leaf) if k in self.frames else leaf for k, leaf in enumerate(leaves)]
-
     def make_room(self, steps: int, waiting: Any) -> bool:
         """Before so many steps are stored; `waiting` is the buffer of those whose transitions are not complete. Returns
         whether tensors were replaced."""
@@ -275,12 +272,15 @@ class ReplayBuffer:
     def batch(self, places: Tensor) -> ReplayBatch:
         """The transitions at some places."""
         chosen = {name: tensor.index_select(0, places) for name, tensor in self._tensors.items()}
+        for k, store in self.frames.items():
+            names = f"leaf{k}", f"next{k}"
+            chosen |= zip(names, store.get(*(chosen[name] for name in names)), strict=True)
         return ReplayBatch(
-            leaves=self._unpack([chosen[f"leaf{k}"] for k in range(len(self.leaves))]),
+            leaves=[chosen[f"leaf{k}"] for k in range(len(self.leaves))],
             actions=chosen["actions"],
             rewards=chosen["outcomes"][:, 0],
             discounts=chosen["outcomes"][:, 1],
-            next_leaves=self._unpack([chosen[f"next{k}"] for k in range(len(self.leaves))]),
+            next_leaves=[chosen[f"next{k}"] for k in range(len(self.leaves))],
             next_masks=chosen.get("masks"),
         )
 

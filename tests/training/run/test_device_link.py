@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import rookery
+from rookery.learners.frame_store import FrameStore
 from rookery.learners.registry import make_learner, option_classes
 from rookery.training.run import collector, host_copies, linked_part
 from rookery.training.run.device_link import CapturedRounds, DeviceLink
@@ -130,6 +131,45 @@ def test_recording_after_sending_changes_no_number(
     monkeypatch.setattr(CapturedRounds, "record", record_at_once)
     other = rookery.train(small("sac", tmp_path / "b", checkpoints={"every": 24}, **settings))
     assert not differences(last_state(one.path), last_state(other.path)) and sum(waits) > 50
+
+
+class Blinking(gym.Env):
+    """Random frames, and episodes of one or two steps: their first frames take room in a store of frames."""
+
+    observation_space = gym.spaces.Box(0, 255, (8, 8), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 255, (8, 8), np.uint8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        ended = bool(self.np_random.random() < 0.7)
+        return self.np_random.integers(0, 255, (8, 8), np.uint8), float(action), ended, False, {}
+
+
+def blinking() -> gym.Env:
+    return gym.wrappers.FrameStackObservation(Blinking(), 4)
+
+
+def test_frames_that_are_stored_once_change_no_number(
+    linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where their store becomes larger."""
+    settings: dict[str, Any] = {
+        "learner": "dqn", "num_envs": 2, "backend": "serial", "groups": 1, "steps": 1000, "seed": 3,
+        "dqn": {"buffer_size": 300, "start_steps": 20, "batch_size": 8, "hidden": [8], "images": "flat", "threads": 1,
+                "updates_per_step": 0.1}, "verbose": False, "evaluation": {"every": 10**6, "episodes": 1},
+        "checkpoints": {"replay": False},
+    }  # fmt: skip
+    moved, move_to = [], FrameStore._move_to
+    monkeypatch.setattr(FrameStore, "_move_to", lambda self, *args: moved.append(move_to(self, *args)))
+    one = rookery.train(blinking, runs_dir=tmp_path / "a", **settings)
+    assert linked and moved
+    monkeypatch.setattr("rookery.learners.observations.Leaf.stored_by_frame", False)
+    other = rookery.train(blinking, runs_dir=tmp_path / "b", **settings)
+    for name, mine in last_state(one.path)["policy"].items():
+        np.testing.assert_array_equal(mine, last_state(other.path)["policy"][name])
 
 
 def test_only_learners_on_other_devices_are_linked() -> None:
