@@ -156,7 +156,9 @@ GAME_BOY: Recipes = {
 
 # --- Atari games ------------------------------------------------------------------------------------------------------
 
-# The settings of CleanRL's ppo_atari and dqn_atari with more envs, the latter with this DQN's improvements.
+# PPO: CleanRL's ppo_atari with more envs. DQN: CleanRL's dqn_atari with more envs and this DQN's improvements; the
+# target network is copied every 8,000 steps, as in Rainbow (Hessel et al., 2018). PQN: as in the paper (Gallici et al.,
+# 2024), for a fifth of its steps; a layer-normalised layer follows the convolutions, which have no such layers here.
 _ATARI = {
     **ppo(
         64, 10_000_000, _SAMPLED, rollout_length=64, batch_size=512, epochs=4, learning_rate=2.5e-4,
@@ -167,9 +169,18 @@ _ATARI = {
         "steps": 10_000_000,
         **_SAMPLED,
         "dqn": {
-            "learning_rate": 1e-4, "batch_size": 32, "buffer_size": 100_000, "start_steps": 80_000, "tau": 1.0,
+            "learning_rate": 1e-4, "batch_size": 32, "buffer_size": 1_000_000, "start_steps": 80_000, "tau": 1.0,
             "target_every": 2000, "epsilon_end": 0.01, "epsilon_steps": 1_000_000, "importance_steps": 10_000_000,
-            "hidden": [],
+            "hidden": [512], "activation": "relu",
+        },
+    },
+    "pqn": {
+        "num_envs": 128,
+        "steps": 10_000_000,
+        **_SAMPLED,
+        "pqn": {
+            "rollout_length": 32, "minibatches": 32, "epochs": 2, "q_lambda": 0.65, "learning_rate": 2.5e-4,
+            "learning_rate_schedule": "linear", "epsilon_fraction": 0.1, "epsilon_end": 0.001, "hidden": [512],
         },
     },
 }  # fmt: skip

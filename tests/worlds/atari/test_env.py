@@ -7,9 +7,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import rookery
 from rookery.errors import MissingExtra, OptionError, StateError, WorldError
+from rookery.learners.image_nets import ImageNet
+from rookery.learners.plain_spaces import StackedBox
+from rookery.learners.registry import make_policy, option_classes
+from rookery.training.resolve.recipes import recipe_for
 from rookery.training.resolve.world_choice import find, training_options
 from rookery.worlds.atari import games
 
@@ -166,6 +171,20 @@ def test_wrong_names(world: str, words: str) -> None:
     for name in (find, rookery.make_vec):
         with pytest.raises(WorldError, match=words):
             name(world)
+
+
+@pytest.mark.parametrize("world", ["ALE/Pong-v5", "BreakoutNoFrameskip-v4"])
+@pytest.mark.parametrize("learner", ["ppo", "dqn", "pqn"])
+def test_recipes_by_name(world: str, learner: str) -> None:
+    """Each makes the classic network, with which it can act."""
+    recipe = recipe_for(find(world).name, learner, kernel=False)
+    options = option_classes()[learner](**recipe[learner])
+    spaces = StackedBox.of(gym.spaces.Box(0, 255, (4, 84, 84), np.uint8)), gym.spaces.Discrete(6)
+    policy = make_policy(learner, *spaces, options)
+    assert isinstance(policy.encoder.images["0"], ImageNet)
+    seen = [torch.zeros(2, 4, 84, 84, dtype=torch.uint8)]
+    assert policy.act(seen, None, None, torch.zeros(2, 0))[0].shape == (2,)
+    assert recipe["steps"] == 10_000_000 and not recipe["evaluation"]["deterministic"]
 
 
 def test_missing_package_and_rom(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
