@@ -42,7 +42,7 @@ class EvaluationOptions(ConfigTable):
         None,
         description="Largest number of episodes. An evaluation plays more than `evaluation.episodes` while the 95 % "
         "interval of its mean is wider than +- 10 %. If omitted, 4 times `evaluation.episodes`; in worlds that are not "
-        "compiled, only while they are few beside the steps of training.",
+        "compiled, only while the evaluation takes few steps beside those of training, about a twentieth.",
     )
     seed: int | None = Field(
         None, ge=0, lt=SEEDS, description="Seed of the evaluations; if omitted, derived from the run's seed."

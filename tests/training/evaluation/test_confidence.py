@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 import rookery
 from rookery.errors import ConfigError
-from rookery.training.evaluation.evaluator import Evaluator
+from rookery.training.evaluation.evaluator import Evaluator, steps_in_that_time
 from rookery.training.evaluation.win_record import interval_of, is_better, is_wide
 from rookery.training.resolve.seats import seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find
@@ -78,6 +78,12 @@ def test_no_more_than_needed() -> None:
     assert len(evaluate(0.3, length=5, max_episodes=40, most_steps=110).returns) == 20
     assert len(evaluate(0.3, episodes=1, max_episodes=4).returns) == 1  # one episode has no interval
     assert not is_wide([500.0] * 10) and is_wide([0.0, 0.1])
+
+
+def test_episodes_count_with_the_longest_beside_them() -> None:
+    """The envs of the others wait for it, so that an evaluation may take longer than its steps say."""
+    lengths = [10] * 9 + [100]
+    assert steps_in_that_time(lengths, 10) == 1000 and steps_in_that_time(lengths, 1) == sum(lengths)
 
 
 def test_more_games_too(tmp_path: Path) -> None:

@@ -123,8 +123,8 @@ class Evaluator:
         most_steps: float = math.inf,
     ) -> Evaluation | None:
         """Play; None if `stop()` was true before the end. While the confidence interval is wide, more episodes are
-        played, up to `max_episodes` and as long as they make about `most_steps` steps in all. `progress` is called with
-        the number of finished episodes, where there are no opponents."""
+        played, up to `max_episodes` and in the time of about `most_steps` steps in all. `progress` is called with the
+        number of finished episodes, where there are no opponents."""
         started, restarts = time.perf_counter(), self._restarts
         rounds = self._games(agent, stop) if self._opponent_games else self._episodes(agent, stop, progress)
         evaluation = next(rounds)
@@ -146,8 +146,8 @@ class Evaluator:
 
     def _may_go_on(self, evaluation: Evaluation, most_steps: float) -> bool:
         played = len(evaluation.lengths) // self._each
-        steps = sum(evaluation.lengths)
         more = min(self.episodes, self.max_episodes - played)
+        steps = steps_in_that_time(evaluation.lengths, self.episodes * self._each)
         return more > 0 and steps * (played + more) / played <= most_steps
 
     def _episodes(
@@ -201,6 +201,17 @@ class Evaluator:
         if self._envs is not None:
             self._envs.close()
             self._envs = None
+
+
+def steps_in_that_time(lengths: Sequence[int], at_a_time: int) -> int:
+    """How many steps could be made in the time of some episodes, so many of which are played side by side: until the
+    longest of them is over, the envs of the others have nothing to do.
+
+    >>> steps_in_that_time([10, 90, 20, 20], at_a_time=2)
+    220
+    """
+    parts = (lengths[k : k + at_a_time] for k in range(0, len(lengths), at_a_time))
+    return sum(len(part) * max(part) for part in parts)
 
 
 def _add(progress: Callable[[int], None], before: int, done: int) -> None:

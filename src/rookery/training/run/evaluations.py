@@ -13,7 +13,7 @@ from rookery.training.run.components import RunComponents
 from rookery.training.run.training_state import TrainingState
 
 COMPILED = ("kernel", "cuda")  # backends
-EVALUATION_SHARE = 0.25  # of the steps since the last evaluation, for episodes beyond the number that was requested
+EVALUATION_SHARE = 0.05  # of the steps since the last evaluation, for episodes beyond the number that was requested
 
 
 class Evaluations:
@@ -97,7 +97,7 @@ class Evaluations:
         self._state.clock.leave_out(time.perf_counter() - started)
 
     def _most_steps(self) -> float:
-        """How many steps an evaluation may make for a narrower interval: few beside those of training since the last
+        """How many steps an evaluation may take for a narrower interval: few beside those of training since the last
         one. Compiled worlds make them in no time, and a user who sets a number of episodes wants them."""
         if self._state.config.evaluation.max_episodes is not None or self._state.engine.backend in COMPILED:
             return math.inf
