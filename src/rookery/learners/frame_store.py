@@ -92,7 +92,7 @@ class FrameStore:
         """Before so many steps of envs are stored: have places for their frames. `oldest` finds the least number that
         is needed, apart from those of the latest observations. Returns whether tensors were replaced.
 
-        The device is asked for its count only when the ring could be full."""
+        The count is read from the device only when the ring could be full."""
         self._room -= steps * 2 * self.depth
         if self._room >= 4 * self._burst:
             return False
