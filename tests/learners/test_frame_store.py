@@ -176,6 +176,12 @@ def test_a_run_of_an_earlier_version_continues(kind: str) -> None:
         learner_on(PLAIN, kind).load(learner_on(STACKED, kind).state())
 
 
+def test_with_a_dataset_whole_stacks_are_stored() -> None:
+    """Its steps come between those of the envs."""
+    assert learner_on(STACKED, "host").replay.frames
+    assert not learner_on(STACKED, "host", dataset="steps.npz").replay.frames
+
+
 @pytest.mark.parametrize("kind", TWO)
 def test_short_episodes_take_more_room(kind: str) -> None:
     """Each step brings two frames then, and the ring becomes larger: nothing is lost."""

@@ -150,6 +150,11 @@ class ReplayOptions(Options):
     )
     hidden: Sizes = Field([256, 256], description="Widths of the hidden layers of each network.")
 
+    @property
+    def steps_in_order(self) -> bool:
+        """Whether the replay buffer gets the steps of each env one after the other, and nothing else."""
+        return not self.hindsight and self.dataset is None
+
 
 class PrioritisedOptions(ReplayOptions):
     """Options of learners with prioritised replay."""

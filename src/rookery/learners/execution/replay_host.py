@@ -62,9 +62,9 @@ class ReplayHost(Execution):
 
     def make_storage(self, stacks_of: int) -> None:
         """Where steps wait, and the replay buffer. It stores each frame of stacked observations of so many envs once;
-        whole stacks with hindsight, and in a run that an earlier version has begun."""
+        whole stacks where other steps come in between, and in a run that an earlier version has begun."""
         learner, options = self.learner, self.learner.options
-        frames = 0 if options.hindsight else stacks_of
+        frames = stacks_of if options.steps_in_order else 0
         self.make_replay(options.buffer_size, getattr(options, "prioritised", False), frames)
         stored = self.replay.leaves, learner.example_action, options.n_step, options.gamma
         self.n_step_buffer = self.make_n_step(*stored, learner.num_envs, learner.device)

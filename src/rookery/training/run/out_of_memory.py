@@ -295,7 +295,7 @@ def _row_bytes(observation_space: Any) -> int:
 
 def _replayed_bytes(observation_space: Any, options: Any) -> int:
     """Of a transition's two observations in a replay buffer, where frames of stacks are stored once."""
-    by_frame = not getattr(options, "hindsight", 0)
+    by_frame = getattr(options, "steps_in_order", True)
     return sum(leaf.bytes_in_transition(by_frame and leaf.stored_by_frame) for leaf in leaves_of(observation_space))
 
 
