@@ -9,13 +9,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 from rookery.cli.main import main
 from rookery.config import check
+from rookery.training.evaluation.results import EvaluationResult
 from rookery.training.storage.run_lock import Lock
 from rookery.training.storage.runs_table import table
 
+PLAYED = EvaluationResult(
+    "done", 600, "CartPole-v1", np.array([462.5, 481.25, 500.0]), np.array([462, 481, 500]), (460.0, 500.0), {}, 0, 1.5
+)
 COMMANDS = ("train", "resume", "eval", "watch", "runs", "export", "league", "convert")
 
 
@@ -47,7 +52,7 @@ def calls(monkeypatch) -> Calls:
         monkeypatch,
         "rookery.training.evaluation.evaluate",
         "evaluate",
-        {"eval/return": 481.25, "eval/episodes": 3},
+        PLAYED,
     )
     made.modules["rookery.training.evaluation.evaluate"].counting = lambda *_: nullcontext(lambda *_: None)
     made.put(monkeypatch, "rookery.training.show.watch", "watch", Path("x.mp4"))
@@ -270,9 +275,9 @@ def test_eval(calls, runs, capsys):
     keys = ["--set", "evaluation.episodes=9", "--set", "evaluation.deterministic=true", "--set", "world_options.a=1"]
     assert main([*words, *keys]) == 0
     assert calls.pop()[1].items() >= {"episodes": 3, "deterministic": False, "world_options": {"a": 1}}.items()
-    assert "return       481.2" in capsys.readouterr().out
+    assert "481.2" in capsys.readouterr().out
     assert main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"eval/return": 481.25, "eval/episodes": 3}
+    assert json.loads(capsys.readouterr().out) == PLAYED.as_json()
 
 
 def test_watch_and_export(calls, runs, capsys):

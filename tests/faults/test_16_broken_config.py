@@ -53,7 +53,7 @@ BROKEN = {
         '{"world": "a", "ppo": {"hidden": [64, "x"]}}',
         ["`ppo.hidden`", "integers"],
     ),
-    "a number for a section": ("toml", 'world = "a"\nppo = 3', ["`ppo`", "a section with the keys", "got 3"]),
+    "a number for a section": ("toml", 'world = "a"\nppo = 3', ["`ppo`", "with the keys", "got 3"]),
     "no episodes": ("toml", 'world = "a"\nevaluation.episodes = 0', ["`evaluation.episodes`", ">= 1, got 0"]),
     "a name outside": ("toml", 'world = "a"\nname = "../x"', ["`name`", "a folder name", "got '../x'"]),
     # several together

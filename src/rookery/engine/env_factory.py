@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import difflib
 import functools
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -286,7 +287,7 @@ def file_meant(world: str) -> str:
     """The class in a file here that a name such as "my_env:MyEnv", "my_env.MyEnv" or "my_env.py" may mean, else ""."""
     module, _, name = world.removesuffix(".py").replace(":", ".").rpartition(".")
     file = f"{(module or name).replace('.', '/')}.py"
-    return f"{file}:{name if module else 'MyEnv'}" if Path(file).is_file() else ""
+    return f"{file}:{name if module else 'MyEnv'}" if os.path.isfile(file) else ""  # any text at all is a question
 
 
 def _elsewhere(world: str) -> str:
