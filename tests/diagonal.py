@@ -1,6 +1,8 @@
-"""A few of the combinations of parameters, for tests marked `diagonal`.
+"""A few of the combinations of parameters, for tests marked `diagonal` or `push`.
 
-Every value of every parameter is in one of those that a push runs. `make test-all` runs all combinations.
+Of the first, every value of every parameter is in one of those that a push runs; of the second, a push runs those with
+the ids that are given, where others take much longer than what they tell is worth at each push. `make test-all` runs
+all combinations.
 """
 
 from __future__ import annotations
@@ -49,11 +51,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     groups: dict[str, list[Any]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("diagonal") and hasattr(item, "callspec"):
+        if hasattr(item, "callspec"):
             groups[item.nodeid.partition("[")[0]].append(item)
     left_out: set[pytest.Item] = set()
     for group in groups.values():
-        chosen = diagonal([values_of(item) for item in group])
-        left_out |= {item for k, item in enumerate(group) if k not in chosen}
+        if push := group[0].get_closest_marker("push"):
+            chosen = [k for k, item in enumerate(group) if item.callspec.id in push.args]
+        elif group[0].get_closest_marker("diagonal"):
+            chosen = diagonal([values_of(item) for item in group])
+        else:
+            continue
+        if chosen:  # none, where somebody asked for others by their names
+            left_out |= {item for k, item in enumerate(group) if k not in chosen}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]

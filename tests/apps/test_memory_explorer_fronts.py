@@ -196,6 +196,7 @@ with explorer_files.open_session(explorer_files.choose()) as session:
 """
 
 
+@pytest.mark.push("quit-0", "failing-1")
 @pytest.mark.parametrize(
     ("way", "status"), [("quit", 0), ("interrupt", -signal.SIGINT), ("end", 128 + signal.SIGTERM), ("failing", 1)]
 )

@@ -130,6 +130,7 @@ def test_what_an_env_prints_is_cut_and_counted(faulty, capsys):
     assert "more lines" in captured.err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_kernel_world_is_measured_as_a_batch(tmp_path, capsys):
     path = tmp_path / "late.py"
     path.write_text(KERNEL)

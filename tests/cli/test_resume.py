@@ -59,6 +59,7 @@ def test_steps_by_set_are_those_of_the_flag(tmp_path: Path) -> None:
     assert not differences(last_state(by_set), last_state(whole.path))
 
 
+@pytest.mark.push("dqn", "ppo")
 @pytest.mark.parametrize("learner", ["ppo", "sac", "dqn", "pqn"])
 def test_a_learner_goes_on_with_what_it_can_change(learner: str, tmp_path: Path) -> None:
     """Another learning rate, from the checkpoint on."""

@@ -53,6 +53,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     go.set()
 
 
+@pytest.mark.push("some infos", "kernel", "masked")
 @pytest.mark.parametrize("world", WORLDS)
 def test_results_are_those_of_the_runs_own_process(world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the same steps, with the same numbers and the same best checkpoint; the agent is the same too."""

@@ -238,6 +238,7 @@ def test_a_run_that_was_trained_on_the_last_segment_is_refused(tmp_path: Path) -
     assert "has seen 90 of them" in result.reasons[0]
 
 
+@pytest.mark.slow
 def test_a_champion_with_other_columns_and_costs_plays_the_same_bars(run: RunDir, tmp_path: Path) -> None:
     """It pays what the candidate pays, and its own bars need not be there any more."""
     champion = train(tmp_path, "champion", columns="close,volume", lookback=4, fee=0.5)

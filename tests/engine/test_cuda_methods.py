@@ -95,6 +95,7 @@ def test_statistics():
     assert (worker["envs"], worker["steps"], envs.workers, envs.restarts) == (4, 2, 1, 0)
 
 
+@pytest.mark.slow
 def test_seeds_and_asynchronous_calls_are_those_of_every_engine():
     """Env i gets seed + i, `np_random_seed` says so, and a step can be started and waited for."""
     mine, other = on_cpu(Walker, 3), KernelEngine(resolve(Walker), Settings(3))

@@ -92,6 +92,7 @@ def test_a_module_that_was_written_after_the_servers_start_is_found(tmp_path, mo
     assert len(told(world=late)) == 1
 
 
+@pytest.mark.slow
 def test_what_a_worker_cannot_take_on_needs_a_new_server():
     """Such as the mask of permissions for new files."""
     told()
@@ -297,6 +298,7 @@ def test_an_env_that_fails_in_reset_fails_in_reset():
     envs.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_fork_says_so_and_serves_on(monkeypatch):
     """As where there are too many processes; make_vec then steps the envs in this process."""
 

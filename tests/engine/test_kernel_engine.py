@@ -21,6 +21,7 @@ def kernel(world, num_envs, **options):
     return rookery.make_vec(world, num_envs, backend="kernel", **options)
 
 
+@pytest.mark.push("<class 'kernel.samples.Steerer'>", "rookery/CartPole-v1")
 @pytest.mark.parametrize("world", [Walker, Steerer, "rookery/CartPole-v1"], ids=str)
 def test_batch_size_and_threads_change_nothing(world):
     """Env i does the same among 1, 7 and 64, on one thread and on two."""

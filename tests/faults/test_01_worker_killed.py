@@ -68,6 +68,7 @@ def test_restart_truncates_the_lost_and_leaves_others_alone(make: Make, method: 
     assert envs.restarts == 1
 
 
+@pytest.mark.push("1")
 @pytest.mark.parametrize("repeat", REPEATS)
 def test_restart_works_every_time(make: Make, repeat: int) -> None:
     """A kill at another moment of the play each time: always found, always mended, the others never disturbed."""
@@ -96,6 +97,7 @@ def test_the_lost_tell_nothing_of_their_old_lives(make: Make) -> None:
     assert infos["number"][LOST].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.push("talkative-1", "quiet-0")
 @pytest.mark.parametrize("repeat", REPEATS)
 @pytest.mark.parametrize("world", [Walk, TALKATIVE], ids=["quiet", "talkative"])
 def test_restart_after_a_kill_from_outside(make: Make, world: object, repeat: int) -> None:
@@ -249,6 +251,7 @@ def test_a_worker_killed_after_its_step_is_replaced_while_others_still_step(make
     assert same_rows(results, undisturbed(TALKATIVE, N, 10, SEED), [0, 1, 4])
 
 
+@pytest.mark.push("5", "0")
 @pytest.mark.parametrize("env", [0, 2, 5])
 def test_a_worker_that_dies_while_it_reports_is_replaced(make: Make, env: int) -> None:
     """Death between a step and its report loses neither that step's turn nor the reports of other workers."""
@@ -285,6 +288,7 @@ def test_two_workers_killed_in_one_step_are_both_replaced(make: Make) -> None:
     assert same_rows(results, undisturbed(Walk, N, 10, SEED), LOST)
 
 
+@pytest.mark.slow
 @needs_fork_server
 def test_death_of_the_fork_server_is_survived(make: Make) -> None:
     """When the fork server dies its workers die with it: all envs are restarted, by a new server."""
@@ -394,6 +398,7 @@ def test_raise_names_envs_and_signal(make: Make, method: str, moment: str) -> No
         play(envs, 1, harm, first=2)
 
 
+@pytest.mark.push("1")
 @pytest.mark.parametrize("repeat", REPEATS)
 def test_raise_every_time(make: Make, repeat: int) -> None:
     """The death of a worker is found within a second, whenever it comes."""

@@ -52,6 +52,7 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(learner: str, steps: 
     assert steps == sorted(steps), "metrics of the lost part were not taken back"
 
 
+@pytest.mark.push("kernel-dqn", "kernel-pqn", "kernel-ppo")
 @pytest.mark.parametrize("learner", ["ppo", "sac", "dqn", "pqn"])
 @pytest.mark.parametrize("backend", ["kernel", "serial"])
 def test_a_longer_run_can_be_made_of_two(learner: str, backend: str, tmp_path: Path) -> None:

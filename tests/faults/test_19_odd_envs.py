@@ -108,6 +108,7 @@ def test_a_death_is_found_though_the_envs_child_holds_its_files(make: Make, meth
             envs.close()
 
 
+@pytest.mark.push("process")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_env_that_forks_in_every_step_works(make: Make, backend: str) -> None:
     """A child that does part of a step and exits disturbs neither the worker nor the main process."""

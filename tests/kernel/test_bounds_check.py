@@ -39,6 +39,7 @@ def test_an_index_out_of_bounds_is_named_with_its_line(mistake, mode):
     assert said in told
 
 
+@pytest.mark.slow
 def test_the_way_of_an_env_that_does_nothing_wrong_is_the_same_with_bounds():
     checked = run(planted.Indices(), steps=20)
     envs = rookery.make_vec(planted.Indices(), 8, backend="kernel", bounds=False)
@@ -51,6 +52,7 @@ def test_the_way_of_an_env_that_does_nothing_wrong_is_the_same_with_bounds():
         np.testing.assert_array_equal(array, here[name], name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", [1, 2, 3])
 def test_a_draw_from_nothing_is_an_error(mistake):
     """Without bounds too, though only with them there is a line to show."""
@@ -78,6 +80,7 @@ def test_a_draw_from_nothing_raises_in_plain_python():
             env.step(0)
 
 
+@pytest.mark.push("WritesTables")
 @pytest.mark.parametrize("world", [planted.WritesParameters, planted.WritesTables])
 def test_writes_to_tables_and_parameters_are_refused_before_anything_runs(world):
     with pytest.raises(WorldError, match="tables, parameters and constants are read-only") as caught:
@@ -100,6 +103,7 @@ def test_check_world_finds_an_index_out_of_bounds():
     assert len(report.problems) == 1 and f"line {line_with('table row')}" in report.problems[0]
 
 
+@pytest.mark.push("1")
 @pytest.mark.parametrize("kind", [1, 2])
 def test_a_world_that_never_ends_is_refused_while_it_is_made(kind, monkeypatch):
     """With the line of its loop, in seconds: plain Python is given up, and then the compiled code."""

@@ -171,6 +171,7 @@ class Hopper(KernelWorld):
 """
 
 
+@pytest.mark.slow
 def test_compiled_code_is_kept_until_any_file_changes(tmp_path, monkeypatch):
     """A second process compiles nothing; after an edit in a file that the world only calls into, it does."""
     monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path / "cache"))
@@ -229,6 +230,7 @@ def test_everything_that_code_reads_is_part_of_the_key():
     assert key(add) != key(merge)
 
 
+@pytest.mark.slow
 def test_the_order_of_tables_is_part_of_the_key():
     """Two worlds whose tables differ in their order alone do not share code that tells them by their place."""
 

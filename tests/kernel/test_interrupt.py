@@ -110,6 +110,7 @@ def test_what_a_handler_raises_comes_out_of_the_step():
     assert len(calls) == 3
 
 
+@pytest.mark.slow
 def test_a_world_that_is_slow_in_plain_python_is_compiled_all_the_same(monkeypatch):
     """Trying it in plain Python first is given up after a while. (One that never ends is rejected: see
     test_bounds_check.py.)"""

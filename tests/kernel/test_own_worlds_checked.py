@@ -35,6 +35,7 @@ def same(name):
         np.testing.assert_array_equal(mine, unchecked["arrays"][array], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)])
 def test_checked_and_unchecked_code_give_the_same(name):
     same(name)

@@ -59,6 +59,7 @@ class Cards(KernelWorld):
             out[k] = k <= agent + 1
 
 
+@pytest.mark.push("Tug-True", "Tug-False")
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("world", [Tug, Cards])
 def test_pettingzoos_own_checks_pass(world, plain):

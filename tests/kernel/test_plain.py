@@ -64,6 +64,7 @@ class Maze(KernelWorld):
             out[action] = inside(x, y) and state.walls[x, y] == 0
 
 
+@pytest.mark.slow
 def test_numbers_are_stored_as_compiled_code_stores_them():
     """NumPy's bools and floats go into arrays of whole numbers, and rows of rows can be indexed either way."""
     plain, compiled = KernelEnv(Maze, plain=True), KernelEnv(Maze)
@@ -130,6 +131,7 @@ class Fractions(Walker):
         state.cells[:] = 3.0
 
 
+@pytest.mark.slow
 def test_floats_that_lose_their_fraction_are_noted():
     """An integer field truncates, plain and compiled; the line that stores the number is named."""
     env, compiled = KernelEnv(Fractions, plain=True), KernelEnv(Fractions)

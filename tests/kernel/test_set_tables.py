@@ -53,6 +53,7 @@ def same(one, other):
     return all(np.array_equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
 
 
+@pytest.mark.slow
 def test_a_window_gives_what_a_world_of_that_window_gives(monkeypatch):
     """Compiled: the same code reads another array, which is neither copied nor compiled for."""
     envs = rookery.make_vec(TraderF4(bars=LONG), 4, backend="kernel")

@@ -127,6 +127,10 @@ def indexes_a_mixed_tuple(state, action):
     return (1.0, True, (2, 3))[int(action[0])], False
 
 
+@pytest.mark.push(
+    "calls_a_builtin-compiled code has no id; write it as a function of your own-1",
+    "assigns_inside-no `:=`; assign on a line of its own-1",
+)
 @pytest.mark.parametrize(
     ("step", "words", "line"),
     [

@@ -44,6 +44,7 @@ def compare(world, steps):
     assert ends > 3
 
 
+@pytest.mark.push("prices in singles")
 @pytest.mark.parametrize("world", ["snake", "prices in singles"])
 def test_a_newcomers_world_gives_the_same_numbers_compiled_and_plain(world):
     """Those with bytes and with singles; the others, and longer, among the slow tests."""

@@ -115,6 +115,7 @@ KINDS = "host", "groups", "device", "tensors"
 TWO = "host", "tensors"
 
 
+@pytest.mark.push("1-False-host", "1-False-tensors", "3-True-device", "3-True-groups", "3-True-host")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n_step", "prioritised"), [(1, False), (3, True)])
 def test_the_same_transitions_and_weights_as_a_plain_buffer(kind: str, n_step: int, prioritised: bool) -> None:

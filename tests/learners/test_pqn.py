@@ -135,6 +135,7 @@ def test_other_actions_are_refused() -> None:
         learner_with(spaces.Box(-1, 1, (2,)))
 
 
+@pytest.mark.push("vectors")
 @pytest.mark.parametrize("image", [False, True], ids=["vectors", "images"])
 def test_it_learns_which_action_fits(image: bool) -> None:
     """A world of one step: the action that the observation shows is worth 1, others nothing."""

@@ -136,6 +136,7 @@ def test_a_fixed_temperature_stays() -> None:
     assert learner.updates > 0
 
 
+@pytest.mark.push("options0")
 @pytest.mark.parametrize(
     "options",
     [
@@ -262,6 +263,7 @@ def test_the_workload_changes_nothing() -> None:
     assert_same(before, learner.state())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["gaussian", pytest.param("pink", marks=pytest.mark.slow)])
 def test_it_learns_to_reach_the_middle(noise: str) -> None:
     """From anywhere, within a few steps: a return near the best there is, -0.4, where random actions get -20 or worse.

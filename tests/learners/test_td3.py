@@ -110,6 +110,7 @@ def test_redq_is_one_option() -> None:
     assert TD3Options().num_critics == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"redq": True, "updates_per_step": 2.0}, {"prioritised": True, "noise": "pink"}]
 )
@@ -180,6 +181,7 @@ def test_an_adjusted_option_is_as_if_given(change: dict[str, Any]) -> None:
     assert not torch.equal(adjusted.actor_adam.flat, other.actor_adam.flat)
 
 
+@pytest.mark.push("True")
 @pytest.mark.parametrize("accelerate", [True, False])
 def test_it_learns_to_reach_the_middle(accelerate: bool) -> None:
     """From anywhere, within a few steps; plain and accelerated."""

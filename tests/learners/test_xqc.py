@@ -170,6 +170,7 @@ def test_images_and_parts() -> None:
     assert_same(learner.state(), other.state())
 
 
+@pytest.mark.slow
 def test_it_learns_to_reach_the_middle() -> None:
     """From anywhere, within a few steps: a return near the best there is, -0.4, where random actions get -20."""
     learner = make(learning_rate=3e-3, batch_size=64, policy_delay=1, tau=0.05)

@@ -49,6 +49,7 @@ RUNS = {
 }
 
 
+@pytest.mark.push("a whole run", "one point", "nothing")
 @pytest.mark.parametrize("which", RUNS)
 def test_every_run_has_a_picture(which: str, tmp_path: Path) -> None:
     """None, one or two points, no numbers at all: a PNG comes out, and nothing beside it."""

@@ -45,6 +45,7 @@ def test_a_world_is_trained_by_its_name(installed, tmp_path):
     assert (config["world"], config["world_options"], config["num_envs"]) == ("plugin-world", {"width": 5}, 2)
 
 
+@pytest.mark.slow
 def test_a_learner_is_trained_by_its_name(installed, tmp_path):
     done = rookery(installed, tmp_path, *TRAIN, "--learner", "plugin-learner", "--num-envs", "2")
     assert done.returncode == 0, done.stderr

@@ -90,6 +90,7 @@ def check(text: str | bytes, flags: int, used: tuple[str, ...], length: int) -> 
             assert time.thread_time() - began < SECONDS, (name, given[:30], given[-30:])
 
 
+@pytest.mark.slow
 def test_a_quadratic_pattern_is_found() -> None:
     with pytest.raises(AssertionError):
         check(r"(\d+)\s*([smhd]?)\s*", 0, ("fullmatch",), LENGTH // 4)

@@ -119,6 +119,13 @@ def alone(folder: Path, code: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.push(
+    "squashed numbers with norms",
+    "worths in one",
+    "switches",
+    "numbers with a memory",
+    "choices, masks, a dict and a memory",
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_answers_as_the_agent_does(tmp_path, kind):
     """To a batch and to single observations, call after call; drawn actions are in the space."""

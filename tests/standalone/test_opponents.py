@@ -118,6 +118,7 @@ def test_who_cannot_play(tmp_path, who, words):
         find_opponent(who, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_needs_neither_torch_nor_numba(tmp_path, mine):
     """Against whoever is named, a run included; the shipped agent unless told otherwise."""
     make_run(tmp_path, "hockey", "dqn")

@@ -41,6 +41,7 @@ def test_a_clean_world_is_not_accused(name: str, seed: int) -> None:
     assert report.passed and not report.notes, str(report)
 
 
+@pytest.mark.slow
 def test_the_markets_of_rookery_are_clean() -> None:
     crypto_bars = synthesise(2, 200, "1h", seed=1)
     report = rookery.audit(crypto, crypto_bars, costs="alpaca-crypto", columns="close,rsi_14", lookback=3, window=0)
@@ -57,6 +58,7 @@ def test_a_forex_account_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.passed and not report.notes, str(report)
 
 
+@pytest.mark.push("brackets")
 @pytest.mark.parametrize("action_type", ["weights", "brackets"])
 def test_perpetuals_are_clean(action_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a small leverage: an account that is lost ends the episode."""

@@ -53,6 +53,7 @@ def compare(ours, theirs):
         assert np.array_equal(ours[2], theirs[2]) and np.array_equal(ours[3], theirs[3])
 
 
+@pytest.mark.push("SAME_STEP")
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_it_gives_the_numbers_of_the_cpu(mode):
     """Over the ends of episodes, with first observations and infos that need a settled simulation."""
@@ -83,6 +84,7 @@ def test_each_env_has_its_own_model():
     assert len(set(mine[0][:, 1])) == 4
 
 
+@pytest.mark.slow
 def test_configure_finds_the_model_as_in_the_file():
     """Also if it multiplies, or writes in some envs only."""
     ours, theirs = make(RandomizedArm), rookery.make_vec(RandomizedArm, 4, backend="kernel")
@@ -116,6 +118,7 @@ def test_a_partial_reset_leaves_the_other_envs_alone():
     assert as_arrays(infos["draws"]).tolist() == [1.0, 1.0, 1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_saved_state_continues_exactly():
     envs = make()
     envs.reset(seed=4)

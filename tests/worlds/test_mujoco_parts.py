@@ -71,6 +71,7 @@ def assert_same_steps(alone, parts, actions):
     return ends
 
 
+@pytest.mark.push("Shaky-2-AutoresetMode.SAME_STEP", "Shaky-3-AutoresetMode.DISABLED")
 @pytest.mark.diagonal
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 @pytest.mark.parametrize(("world", "threads"), [("rookery/Humanoid-v5", 2), (Shaky, 2), (Shaky, 3)])

@@ -126,6 +126,7 @@ class OwnWeights(CryptoWeights):
     """A world of a user's own, by another name."""
 
 
+@pytest.mark.push("Crypto", "OwnWeights")
 @pytest.mark.parametrize("kind", [Crypto, CryptoWeights, OwnWeights])
 def test_the_world_says_which_action_orders_nothing(kind: type[Crypto]) -> None:
     """Whatever its class is called."""

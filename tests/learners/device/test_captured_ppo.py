@@ -26,6 +26,7 @@ def pair(kind, **options):
     return plain, captured
 
 
+@pytest.mark.push("dict", "normalised", "stopped", "recurrent", "composite", "pqn")
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_are_those_of_the_plain_learner(kind):
     plain, captured = pair(kind)
@@ -39,6 +40,7 @@ def test_updates_are_those_of_the_plain_learner(kind):
     assert torch.equal(captured.generator.get_state(), plain.generator.get_state())
 
 
+@pytest.mark.slow
 def test_values_are_stored_while_acting():
     _, captured = pair("image")
     fill(captured, 1)
@@ -47,6 +49,7 @@ def test_values_are_stored_while_acting():
     torch.testing.assert_close(captured.acted_values(), stored, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.push("recurrent")
 @pytest.mark.parametrize("kind", ["recurrent", pytest.param("image", marks=pytest.mark.slow), "pqn_image"])
 def test_envs_that_return_arrays_give_the_same(kind):
     """In two groups; last observations that come one by one are evaluated before the update."""

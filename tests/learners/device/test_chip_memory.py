@@ -27,6 +27,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpu", "inputs", "hidden", "precision", "learner"),
     [

@@ -67,6 +67,7 @@ def test_it_learns_and_continues_exactly(kind: str) -> None:
     assert all(np.isfinite(value) for value in learner.update().values())
 
 
+@pytest.mark.push("dqn-plain", "td3")
 @pytest.mark.parametrize("kind", [pytest.param("sac", marks=pytest.mark.slow), "td3", "xqc", "dqn-plain"])
 def test_groups_of_updates_change_no_number(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates one by one, as without `accelerate`, or many at once: the same weights."""

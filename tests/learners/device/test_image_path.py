@@ -24,6 +24,7 @@ def images(shape: tuple[int, ...], dtype: type = np.uint8, kind: type = ImageNet
     return net, batch if dtype is np.uint8 else batch.float() / 255
 
 
+@pytest.mark.push("shape0-ImageNet", "shape7-ResidualImageNet", "shape3-ImageNet")
 @pytest.mark.parametrize(("shape", "kind"), [*((shape, ImageNet) for shape in SHAPES), ((4, 84, 84), ResidualImageNet)])
 def test_features_and_gradients_are_those_of_the_plain_net(shape, kind):
     net, batch = images(shape, kind=kind)
@@ -44,6 +45,7 @@ def test_normalised_images_and_float_images():
     torch.testing.assert_close(image_features(net, batch, torch.float32), net(batch), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_bf16_is_near():
     """Bytes are exact in bf16; what is lost is that of the products."""

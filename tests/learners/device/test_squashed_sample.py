@@ -12,6 +12,7 @@ import torch
 CASES = ((5, 1), (37, 3))  # rows and sizes of actions
 
 
+@pytest.mark.slow
 def test_samples_and_gradients_equal_the_plain_ones() -> None:
     pytest.importorskip("triton")
     command = [sys.executable, "-W", "ignore", "-m", "tests.learners.device.test_squashed_sample"]

@@ -88,6 +88,7 @@ def test_draws_are_those_of_the_cpu():
             assert np.array_equal(draws[:, episode, env], generator.random(4))
 
 
+@pytest.mark.slow
 def test_phases_opponents_mixtures_and_shaping_are_those_of_the_cpu(tmp_path):
     """The same actions, the same phases: the same observations, rewards and ends, step by step."""
     mine, _ = make(tmp_path / "device", "cuda", phases=PHASES)

@@ -47,6 +47,7 @@ def arrays(tree: Any, path: str = "") -> dict[str, np.ndarray]:
     return {path: tree} if isinstance(tree, np.ndarray) else {}
 
 
+@pytest.mark.push("td3")
 @pytest.mark.parametrize(
     "learner", ["td3", "xqc", pytest.param("sac", marks=pytest.mark.slow), pytest.param("dqn", marks=pytest.mark.slow)]
 )

@@ -32,6 +32,7 @@ def last_checkpoint(folder: Path, name: str) -> dict[str, Any]:
     return {"policy": tree["agent"]["policy"], "learner": tree["learner"], "envs": tree["envs"]}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_exactly(tmp_path: Path) -> None:
     constant = {"ppo": {"normalise_observations": True, "learning_rate_schedule": "constant"}}
     begun = rookery.train(config(tmp_path, "begun", steps=256, **constant))

@@ -49,6 +49,7 @@ def train(folder: Path, learner: str, world: str | None = None, **options: Any) 
     return rookery.train(world, learner=learner, runs_dir=folder, **{learner: section}, **{**keys, **options})
 
 
+@pytest.mark.push("sac", "ppo")
 @pytest.mark.parametrize("learner", SHORT)
 def test_an_encoder_of_ones_own(tmp_path: Path, learner: str) -> None:
     """It is part of the agent: trained, saved, resumed and loaded again, in every learner."""
@@ -171,6 +172,7 @@ def recorded(result: Any, learner: str = "ppo") -> dict[str, Any]:
     return json.loads((result.path / "config.json").read_text())[learner]
 
 
+@pytest.mark.push("td3", "ppo")
 @pytest.mark.parametrize("learner", SHORT)
 def test_an_extractor_with_normalised_observations(tmp_path: Path, learner: str) -> None:
     """`policy_kwargs` as there; statistics are part of the agent, and a resumed run has the same numbers."""

@@ -77,6 +77,7 @@ print(rookery.load("one").predict([0.0, 0.0, 0.0, 0.0], deterministic=True))
 """
 
 
+@pytest.mark.slow
 def test_another_process_takes_what_is_defined_above_the_call(tmp_path):
     """A resumed run, an evaluation and another script import the script for its classes; it does not train again."""
     below = 'print("trained")\nraise SystemExit("not reached by others")\n'

@@ -28,6 +28,7 @@ def always_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "SPARE_SHARE", float("inf"))
 
 
+@pytest.mark.push("ppo")
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_they_change_no_number(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = trained(tmp_path / "plain", learner)

@@ -114,6 +114,7 @@ def test_envs_are_seeded_like_those_of_an_engine_and_alike_each_time(tmp_path, m
     assert (first[0][:200, : first[0].shape[1] // 2] != first[0][:200, first[0].shape[1] // 2 :]).any()
 
 
+@pytest.mark.slow
 def test_an_agent_with_a_memory_forgets_at_each_env_s_own_start(tmp_path, said):
     run = make_run(tmp_path, "hockey", world_options={"time_limit": 5}, recurrent=4)
     path = watch("finished", tmp_path, grid=2, episodes=2)

@@ -122,6 +122,7 @@ class Agent:
 """
 
 
+@pytest.mark.push("sac-other", "ppo-agent")
 @pytest.mark.parametrize(
     ("learner", "who"), [("sac", "strong"), ("dqn", "mine.py:Agent"), ("ppo", "agent"), ("sac", "other")]
 )

@@ -104,6 +104,7 @@ def test_without_permission_nothing_is_forked(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a"]
 
 
+@pytest.mark.slow
 def test_where_two_runs_part(tmp_path: Path) -> None:
     """The answer is that of `rookery diff`; a folder that holds no run is refused with what the command says."""
     runs = tmp_path / "runs"

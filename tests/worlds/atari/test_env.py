@@ -70,6 +70,7 @@ def test_pictures_are_those_of_ale() -> None:
         assert np.array_equal(observation[0], env._ale.getScreenGrayscale())
 
 
+@pytest.mark.push("process-2")
 @pytest.mark.parametrize(("backend", "workers"), [("serial", None), ("process", 1), ("process", 2)])
 def test_the_same_frames_on_every_backend(backend: str, workers: int | None) -> None:
     envs = rookery.make_vec("ALE/Breakout-v5", 3, backend=backend, workers=workers, env_kwargs=LIVES)
@@ -218,6 +219,7 @@ DQN = {
 }
 
 
+@pytest.mark.push("learner0-options0")
 @pytest.mark.parametrize(("learner", "options"), [(PPO, {"obs_type": "ram"}), (DQN, {"screen_size": 10})])
 def test_a_resumed_run_is_the_run_that_was_never_interrupted(learner: Any, options: Any, tmp_path) -> None:
     """Also that of DQN, whose replay buffer stores each frame once."""

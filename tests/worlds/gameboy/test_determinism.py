@@ -65,6 +65,7 @@ def test_backends_agree(game):
     assert plays[0] == plays[1] == plays[2]
 
 
+@pytest.mark.push("pacer-")
 @pytest.mark.diagonal
 @pytest.mark.parametrize("other_kind", [{}, {"observation": "both"}], ids=["", "both"])
 def test_a_resumed_run_goes_on_exactly(game, other_kind, tmp_path):

@@ -31,6 +31,7 @@ def same(first, second):
     return np.array_equal(first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("observation", "steps"), [("memory", 1500), ("pixels", 300)])
 def test_every_step_is_the_same_as_on_pyboy(observation, steps):
     """Observations, rewards, ends and infos, from all starts."""
@@ -53,6 +54,7 @@ def test_every_step_is_the_same_as_on_pyboy(observation, steps):
     emulated.close()
 
 
+@pytest.mark.slow
 def test_the_screen_is_the_same_as_on_pyboy(world):
     """All 160 x 144 pixels."""
     compiled, emulated = KernelEnv(world, render_mode="rgb_array"), GameBoyEnv(render_mode="rgb_array")
@@ -68,6 +70,7 @@ def test_the_screen_is_the_same_as_on_pyboy(world):
     emulated.close()
 
 
+@pytest.mark.slow
 def test_a_batch_continues_exactly_from_its_state(world):
     first, second = (rookery.make_vec(world, 4, backend="kernel") for _ in range(2))
     first.reset(seed=1)
@@ -82,6 +85,7 @@ def test_a_batch_continues_exactly_from_its_state(world):
     assert np.array_equal(first.arena.memory, second.arena.memory)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path):
     """Consoles are part of a checkpoint."""
     small = {"num_envs": 2, "ppo": {"rollout_length": 16, "hidden": [8]}, "verbose": False, "runs_dir": tmp_path}

@@ -223,6 +223,7 @@ def states_of_another_game(folder, ours, theirs):
     return states.start_states(game_profile.find(path), rom.Rom(ours, "ours.gb"))
 
 
+@pytest.mark.slow
 def test_a_state_in_which_our_game_stands_still(tmp_path, monkeypatch):
     """It has the right size and names no game; it is told of, and does not hang this process."""
     monkeypatch.setattr(states, "SECONDS", 5.0)

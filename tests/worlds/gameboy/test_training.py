@@ -28,12 +28,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ).path
 
 
+@pytest.mark.slow
 def test_a_run_finds_its_files_again_from_anywhere(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile is remembered with its whole path."""
     monkeypatch.chdir("/")
     assert rookery.resume(str(run), steps=32).total_steps == 32
 
 
+@pytest.mark.slow
 def test_a_run_whose_world_has_changed_is_not_resumed(run: Path) -> None:
     """With a button less the nets no longer fit, and one sentence says so."""
     profile = Path("mine.toml")
