@@ -36,7 +36,10 @@ def measured(
         with console.status(f"{name} ..."):
             started = time.perf_counter()
             for row in rows[name]():
-                console.print(f"  {row.measure}: {row.figure} ({row.ours}, {row.theirs})", highlight=False)
+                console.print(
+                    f"  {row.measure}: {row.figure} ({', '.join(filter(None, (row.ours, row.theirs)))})",
+                    highlight=False,
+                )
                 results.append(row)
                 write(results, file)
             console.print(f"{name}: {time.perf_counter() - started:.0f} s")
