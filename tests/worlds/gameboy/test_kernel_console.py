@@ -62,6 +62,7 @@ def text_on_screen(memory):
         ("mem_timing/mem_timing.gb", 5, "Passed all tests"),
         ("mem_timing-2/mem_timing.gb", 6, "Passed"),
         ("halt_bug.gb", 6, "Passed"),
+        ("oam_bug/rom_singles/1-lcd_sync.gb", 5, "Passed"),
         # It is for a Game Boy Color, and its second half needs the double speed of one. The first half is right.
         ("interrupt_time/interrupt_time.gb", 5, "00 00 00\n00 08 0D"),
     ],
@@ -117,6 +118,15 @@ def test_ram_of_a_cartridge_must_be_enabled():
     read_back = [0xFA, 0x00, 0xA0, 0xEA, 0x00, 0xC0, *STAY]
     assert run(rom_with([*write, *read_back], 0x03, 0, 2), 2, each=2)[0xC000 - FIRST] == 0xFF
     assert run(rom_with([*enable, *write, *read_back], 0x03, 0, 2), 2, each=2)[0xC000 - FIRST] == 0x42
+
+
+def test_when_the_first_line_after_the_lcd_is_switched_on_ends():
+    """112 cycles after the LCD was switched on, LY is read as 0, and one later as 1. (Each switch ends a frame.)"""
+    code = []
+    for waits, place in ((109, 0x00), (110, 0x01)):
+        code += [0xAF, 0xE0, 0x40, 0x3E, 0x81, 0xE0, 0x40]  # off and on
+        code += [*[0x00] * waits, 0xF0, 0x44, 0xEA, place, 0xC0]  # LDH A,(LY); LD (C000 + place),A
+    assert run(rom_with([*code, *STAY]), 8, each=8)[0xC000 - FIRST : 0xC002 - FIRST].tolist() == [0, 1]
 
 
 def test_a_cartridge_that_the_kernel_does_not_run_is_named():

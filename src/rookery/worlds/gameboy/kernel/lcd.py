@@ -229,7 +229,7 @@ def write_lcdc(state: Any, memory: Any, value: int) -> None:
         state.shown, state.stat_line = 0, 0
         _end_frame(state)
     elif value & 0x80 and not was_on:
-        state.frame_at = now - 4
+        state.frame_at = now
         state.first_frame = 1
         _begin_picture(state)
         _open_window(state, memory, 0)
