@@ -18,6 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 NUMBER = types.int64
+JOIN_SECONDS = 1.0
 MOST_THREADS = 1024  # of a team
 LINE = 64  # bytes of a cache line
 CLOSED, ASLEEP, WAKE_READ, WAKE_WRITE, OWN_WORDS = range(
@@ -137,28 +138,53 @@ def start_threads(team: object, words: np.ndarray, threads: int, work: Callable[
     """Start the threads of a team beside its caller's: each runs `work(address of the words, slot)` until the word
     CLOSED is set. Those that count themselves as ASLEEP wait for a byte of the pipe. Returns what stops and joins them,
     which also happens when the team is garbage-collected; a forked process has none of them."""
-    wake_read, wake_write = os.pipe()
-    words[WAKE_READ // 8], words[WAKE_WRITE // 8] = wake_read, wake_write
+    pipe = _Pipe(threads)
+    words[WAKE_READ // 8], words[WAKE_WRITE // 8] = pipe.read, pipe.write
     others = [
-        threading.Thread(target=_work, args=(work, words, slot), name=f"{name}-{slot}", daemon=True)
+        threading.Thread(target=_work, args=(work, words, slot, pipe), name=f"{name}-{slot}", daemon=True)
         for slot in range(1, threads)
     ]
     for thread in others:
         thread.start()
-    return weakref.finalize(team, _stop, words, others, wake_read, wake_write, os.getpid())
+    return weakref.finalize(team, _stop, words, others, pipe, os.getpid())
 
 
-def _work(work: Callable[[int, int], Any], words: np.ndarray, slot: int) -> None:
+class _Pipe:
+    """What wakes threads. The last one that leaves closes it: its descriptors could be reused for another file."""
+
+    def __init__(self, users: int) -> None:
+        self.read, self.write = os.pipe()
+        self._users, self._lock = users, threading.RLock()  # garbage may be collected while it is held
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self.close()
+
+    def close(self) -> None:
+        os.close(self.read)
+        os.close(self.write)
+
+
+def _work(work: Callable[[int, int], Any], words: np.ndarray, slot: int, pipe: _Pipe) -> None:
     """A thread's target. Its argument keeps the words alive."""
-    work(words.ctypes.data, slot)
+    try:
+        work(words.ctypes.data, slot)
+    finally:
+        pipe.leave()
 
 
-def _stop(words: np.ndarray, threads: list[threading.Thread], wake_read: int, wake_write: int, pid: int) -> None:
-    if pid == os.getpid():
-        words[CLOSED // 8] = 1
-        with contextlib.suppress(OSError):
-            os.write(wake_write, bytes(len(threads)))
-        for thread in threads:  # before the pipe is closed: its descriptors could be reused for another file
-            thread.join()
-    os.close(wake_read)
-    os.close(wake_write)
+def _stop(words: np.ndarray, threads: list[threading.Thread], pipe: _Pipe, pid: int) -> None:
+    """Garbage is collected anywhere: in one of these threads, or while Numba compiles something. A thread that has yet
+    to load its code waits for Numba then, so nobody waits for the thread without a limit."""
+    if pid != os.getpid():
+        pipe.close()
+        return
+    words[CLOSED // 8] = 1
+    with contextlib.suppress(OSError):
+        os.write(pipe.write, bytes(len(threads)))
+    pipe.leave()
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(JOIN_SECONDS)

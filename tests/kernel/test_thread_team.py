@@ -10,10 +10,11 @@ import time
 import numba
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import rookery
 from kernel.samples import Walker
-from rookery.atomics import NUMBER
+from rookery.atomics import NUMBER, OWN_WORDS, WAKE_READ, start_threads
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
 from rookery.kernel.batch_loop import PATIENCE, Division, division_of
 from rookery.kernel.native import compiled
@@ -289,3 +290,48 @@ def test_short_rounds_are_not_shared():
     for _ in range(TRIAL_ROUNDS + 1):
         sharing.step()
     assert sharing.single and sharing._team is None
+
+
+def test_garbage_collected_while_something_is_compiled_is_no_deadlock(monkeypatch):
+    """A thread that loads its code waits for the compiler, which the thread that collects garbage may hold."""
+    monkeypatch.setattr("rookery.atomics.JOIN_SECONDS", 0.01)
+
+    def work(address, slot):
+        with global_compiler_lock:
+            pass
+
+    words = np.zeros(OWN_WORDS // 8, np.int64)
+    with global_compiler_lock:
+        stop = start_threads(lambda: None, words, 3, work, "waiting")  # its team is garbage at once
+        ours = [thread for thread in threading.enumerate() if thread.name.startswith("waiting")]
+        assert not stop.alive and len(ours) == 2
+    for thread in ours:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in ours)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(int(words[WAKE_READ // 8]))
+
+
+def test_garbage_collected_in_one_of_its_threads_is_no_error():
+    caught = []
+
+    def work(address, slot):
+        ready.wait(10)
+        try:
+            stop.pop()()
+        except RuntimeError as error:
+            caught.append(error)
+
+    class Team:
+        pass
+
+    stop, team = [], Team()
+    ready = threading.Event()
+    stop.append(
+        start_threads(team, np.zeros(OWN_WORDS // 8, np.int64), 2, lambda *_: (ready.wait(10), work(*_)), "own")
+    )
+    ready.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("own-"):
+            thread.join(10)
+    assert not stop and not caught
