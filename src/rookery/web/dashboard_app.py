@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from importlib import import_module
@@ -16,11 +16,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from rookery.errors import RookeryError
 from rookery.version import __version__
 from rookery.web.control_routes import control_routes
 from rookery.web.dashboard_state import ALL_PLACES, DashboardState, place_threads, state_of
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
+from rookery.web.queries import BadAddress
 from rookery.web.rewind_routes import rewind_routes
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.run_routes import run_routes, run_table
@@ -68,7 +70,11 @@ def make_app(state: DashboardState) -> Starlette:
         *LATE,
         *page_routes(),
     ]
-    errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown, Exception: _failed}
+    errors: dict[Any, Any] = {
+        HTTPException: _refusal, BadAddress: _saying(400), NotShown: _saying(404), RookeryError: _saying(409),
+        FileNotFoundError: _saying(404, "it was moved or deleted in the meantime"),
+        Exception: _saying(500, "the dashboard failed here: its terminal has the details"),
+    }  # fmt: skip
     app = Starlette(routes=routes, exception_handlers=errors, lifespan=_lifespan)
     app.state.dashboard = state
     return app
@@ -109,9 +115,10 @@ async def _refusal(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
 
 
-async def _not_shown(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 404)
+def _saying(status: int, sentence: str | None = None) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """The answer to an error: what it says itself, or this sentence."""
 
+    async def answer(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": sentence or str(error)}, status)
 
-async def _failed(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": "the dashboard failed here: its terminal has the details"}, 500)
+    return answer

@@ -85,6 +85,8 @@ def place_threads(state: DashboardState) -> PlaceThreads:
 
 async def json_answer(state: DashboardState, place: str, make: Callable[[], Any]) -> Response:
     """What `make` returns, made in a thread of a place and encoded there; NaN and infinity become null."""
+    if place != ALL_PLACES:
+        state.folders.folder(place)  # an unknown one gets no threads
     data = await place_threads(state).run(place, lambda: encoded(make()))
     return Response(data, media_type="application/json")
 

@@ -37,7 +37,6 @@ def rewind_routes() -> list[BaseRoute]:
 async def run_family(request: Request) -> Response:
     """The run with its forks, and what it is a fork of."""
     state, place = state_of(request), request.path_params["place"]
-    state.folders.folder(place)  # an unknown one gets no threads
     return await json_answer(
         state, place, lambda: {"runs": family(state.folders, place, request.path_params["name"])}
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.training.storage.run_dir import RunDir
@@ -25,8 +25,8 @@ def league_routes() -> list[BaseRoute]:
     return [
         Route("/api/leagues", leagues),
         Route(one, _answering(_league)),
-        Route(f"{one}/ratings", _answering(_ratings)),
-        Route(f"{one}/matches", _answering(_matches)),
+        Route(f"{one}/ratings", _answering(lambda league, _: rating_curves(league.history, league.stored))),
+        Route(f"{one}/matches", _answering(lambda league, asked: match_page(league.records, asked.query_params))),
     ]
 
 
@@ -48,7 +48,6 @@ def _answering(answer: Callable[[OpenLeague, Request], Any]) -> Any:
 
     async def endpoint(request: Request) -> Response:
         state, place, name = state_of(request), request.path_params["place"], request.path_params["name"]
-        state.folders.folder(place)  # an unknown one gets no threads
         known, index = open_leagues(state), run_index(state)
 
         def made() -> Any:
@@ -58,10 +57,7 @@ def _answering(answer: Callable[[OpenLeague, Request], Any]) -> Any:
                 found = answer(league, request)
             return {**found, "run": _run(index, place, name)} if answer is _league else found
 
-        try:
-            return await json_answer(state, place, made)
-        except ValueError as error:
-            return JSONResponse({"error": f"the address asks for what is not there: {error}"}, 400)
+        return await json_answer(state, place, made)
 
     return endpoint
 
@@ -81,11 +77,3 @@ def _league(league: OpenLeague, request: Request) -> dict[str, Any]:
         "training": training_view(league.history, league.stored, read_config(RunDir(league.folder))),
         "tournament": tournament_view(league.records, league.report, league.changed),
     }  # fmt: skip
-
-
-def _ratings(league: OpenLeague, request: Request) -> dict[str, Any]:
-    return rating_curves(league.history, league.stored)
-
-
-def _matches(league: OpenLeague, request: Request) -> dict[str, Any]:
-    return match_page(league.records, request.query_params)

@@ -14,11 +14,12 @@ from rookery.training.league.ratings import PairResults
 from rookery.training.league.tournament_report import COLUMNS, LoggedPlayer, TournamentReport
 from rookery.web.league_views.growing_lines import GrowingLines, Line, count_in, number_in, text_in
 from rookery.web.league_views.match_players import can_replay
+from rookery.web.queries import choice_of, integer_of
 
 MOST_PLAYERS = 1000
 MOST_GAMES = 2_000_000
 LARGEST_SEED = 2**63 - 1
-MOST_ON_A_PAGE = 200
+ON_A_PAGE, MOST_ON_A_PAGE = 50, 200
 RESULTS = {"won": 1, "drawn": 0, "lost": -1}
 QUIET_SECONDS = 60.0  # without a new game, after which a tournament is not being played any more
 MOST_IN_MATRIX = 60  # players
@@ -130,15 +131,13 @@ def match_page(records: GameRecords, query: Mapping[str, str]) -> dict[str, Any]
     tournament = records.tournament
     if tournament is None:
         return {"id": None, "total": 0, "offset": 0, **{name: [] for name in COLUMNS}}
-    player, against = (_index(query, key, len(tournament.players)) for key in ("player", "against"))
+    player, against = (integer_of(query, key, most=len(tournament.players) - 1) for key in ("player", "against"))
     games = _seen_from(records.games, against if player is None else player)
     if player is not None and against is not None:
         games = games[games[:, SECOND] == against]
-    if query.get("result"):
-        if query["result"] not in RESULTS:
-            raise ValueError(f"result should be won, drawn or lost, got {query['result'][:40]!r}")
-        games = games[games[:, WINNER] == RESULTS[query["result"]]]
-    offset, limit = _number(query, "offset", 0), min(MOST_ON_A_PAGE, _number(query, "limit", 50))
+    if result := choice_of(query, "result", ("", *RESULTS)):
+        games = games[games[:, WINNER] == RESULTS[result]]
+    offset, limit = integer_of(query, "offset") or 0, min(MOST_ON_A_PAGE, integer_of(query, "limit") or ON_A_PAGE)
     page = games[::-1][offset : offset + limit]
     columns = dict(zip(COLUMNS, np.ascontiguousarray(page.T), strict=True))
     return {"id": tournament.id, "total": len(games), "offset": offset, **columns}
@@ -153,22 +152,6 @@ def _seen_from(games: np.ndarray, player: int | None) -> np.ndarray:
     games[other, FIRST], games[other, SECOND] = player, games[other, FIRST]
     games[other, WINNER] *= -1
     return games
-
-
-def _index(query: Mapping[str, str], key: str, count: int) -> int | None:
-    if not query.get(key):
-        return None
-    found = _number(query, key, 0)
-    if found >= count:
-        raise ValueError(f"there are {count} players, and no {key} {found}")
-    return found
-
-
-def _number(query: Mapping[str, str], key: str, default: int) -> int:
-    text = query.get(key) or str(default)
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise ValueError(f"{key} should be an integer, got {text[:40]!r}")
-    return int(text)
 
 
 def tournament_view(records: GameRecords, report: TournamentReport | None, changed: float) -> dict[str, Any] | None:

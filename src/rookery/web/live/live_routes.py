@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -22,9 +21,11 @@ from rookery.web.live.run_files import RangedFile, episode_sample, run_log
 from rookery.web.live.run_watcher import RunWatcher
 from rookery.web.live.table_watcher import TableWatcher
 from rookery.web.marks import marks_of
+from rookery.web.queries import BadAddress, integer_of
 from rookery.web.run_views.run_routes import run_index, table_changes
 
 RUN = "/api/runs/{place}/{name}"
+POINTS = 5000  # of a scatter plot
 NOT_SHOWN = ("world", "tables", "name", "runs_dir")  # of a config, among what somebody changed
 
 
@@ -60,7 +61,7 @@ async def diff(request: Request) -> Response:
     state, place, name = _asked(request)
     other, _, other_name = request.query_params.get("with", "").partition("/")
     if not other_name:
-        raise HTTPException(400, "`with` names the other run, such as with=runs/NAME")
+        raise BadAddress("`with` names the other run, such as with=runs/NAME")
     return await json_answer(
         state, place,
         lambda: differences([RunDir(state.folders.find(*run)) for run in ((place, name), (other, other_name))]),
@@ -70,14 +71,14 @@ async def diff(request: Request) -> Response:
 async def episodes(request: Request) -> Response:
     """Some of the run's episodes, for a scatter plot."""
     state, place, name = _asked(request)
-    points = _number(request, "points", 5000)
-    return await json_answer(state, place, lambda: episode_sample(state.folders.find(place, name), points))
+    points = integer_of(request.query_params, "points")
+    return await json_answer(state, place, lambda: episode_sample(state.folders.find(place, name), points or POINTS))
 
 
 async def log(request: Request) -> Response:
     """The log, or what was added to it after a byte."""
     state, place, name = _asked(request)
-    start = _number(request, "from", None)
+    start = integer_of(request.query_params, "from")
     return await json_answer(state, place, lambda: run_log(state.folders.find(place, name), start))
 
 
@@ -108,19 +109,12 @@ def _asked(request: Request) -> tuple[DashboardState, str, str]:
     return state, place, request.path_params["name"]
 
 
-def _number(request: Request, name: str, default: int | None) -> Any:
-    text = request.query_params.get(name, "")
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise HTTPException(400, f"`{name}` should be an integer, got {text[:80]!r}")
-    return int(text) if text else default
-
-
 def _last_position(request: Request) -> Position | None:
     text = _last_id(request)
     try:
         return Position.parse(text) if text else None
     except ValueError as error:
-        raise HTTPException(400, str(error)) from None
+        raise BadAddress(str(error)) from None
 
 
 def _last_id(request: Request) -> str | None:

@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.errors import RookeryError
-from rookery.web.dashboard_state import encoded, state_of
+from rookery.web.dashboard_state import ALL_PLACES, json_answer, state_of
 from rookery.web.market_views.account_curves import AccountCurves
 from rookery.web.market_views.market_listing import MarketListing, is_registry, read_entries, registry_details
 from rookery.web.market_views.paper_details import paper_details
 from rookery.web.market_views.stored_accounts import AccountCache, StoredReports, account_file, is_log, report_file
+from rookery.web.queries import choice_of, integer_of, names_of, number_of, points_of
 from rookery.web.run_folders import NotShown, RunFolders
 from rookery.web.run_views.metric_curves import decimated, on_one_axis
-from rookery.web.run_views.run_routes import MOST_NAMES, names_of, number_of, points_of
+from rookery.web.run_views.run_routes import MOST_NAMES
 
 MOST_ACCOUNTS = 40
 MOST_ENTRIES = 500
-AXES = ("time", "elapsed")
+MOST_INTEGER = 10**9 - 1  # of a version, and of an entry of the log
+AXES = ("time", "elapsed")  # UTC seconds, or seconds since the first bar of each account, to lay folds over each other
 
 
 class MarketParts:
@@ -64,30 +64,20 @@ def market_routes() -> list[BaseRoute]:
 
 
 def _answering(answer: Answer) -> Any:
-    """An endpoint: files are read in a thread, and what is wrong with them is a sentence."""
+    """An endpoint: files are read in a thread."""
 
     async def endpoint(request: Request) -> Response:
         state = state_of(request)
         parts = state.part("markets", lambda: MarketParts(state.folders))
-
-        def made() -> bytes:
-            try:
-                return encoded(answer(parts, request))
-            except FileNotFoundError:
-                raise NotShown("it was moved or deleted in the meantime") from None
-
-        try:
-            body = await run_in_threadpool(made)
-        except RookeryError as error:
-            return JSONResponse({"error": str(error)}, 409)
-        return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+        place = request.path_params.get("place", ALL_PLACES)
+        return await json_answer(state, place, lambda: answer(parts, request))
 
     return endpoint
 
 
 def _report(parts: MarketParts, request: Request) -> dict[str, Any]:
     place, name = _folder(request)
-    version = _whole(request, "version")
+    version = integer_of(request.query_params, "version", most=MOST_INTEGER)
     report = parts.reports.read(report_file(parts.folders, place, name, version))
     wanted = ["report" if version is None else f"version-{version}"]
     wanted += [f"fold-{row['fold']}" for row in report["by_fold"] if type(row.get("fold")) is int]
@@ -116,7 +106,7 @@ def _registry(parts: MarketParts, request: Request) -> dict[str, Any]:
 def _audit(parts: MarketParts, request: Request) -> dict[str, Any]:
     """Entries of the log, the newest first; `before` is the number of the entry from which to go back."""
     entries, is_whole = read_entries(_registry_folder(parts, request))
-    before = _whole(request, "before")
+    before = integer_of(request.query_params, "before", most=MOST_INTEGER)
     if before is not None:
         entries = [entry for entry in entries if type(entry.get("entry")) is int and entry["entry"] < before]
     shown = entries[: -MOST_ENTRIES - 1 : -1]
@@ -136,7 +126,7 @@ def _series(parts: MarketParts, request: Request) -> dict[str, Any]:
     place, name = _folder(request)
     found = {account: parts.curves(place, name, account) for account in accounts}
     low, high = number_of(query, "from"), number_of(query, "to")
-    return series_answer(found, names, axis_of(query), low, high, points_of(query))
+    return series_answer(found, names, choice_of(query, "x", AXES), low, high, points_of(query))
 
 
 def shown_run(folders: RunFolders, path: object) -> str | None:
@@ -183,23 +173,6 @@ def _registry_folder(parts: MarketParts, request: Request) -> Path:
 
 def _folder(request: Request) -> tuple[str, str]:
     return request.path_params["place"], request.path_params["name"]
-
-
-def _whole(request: Request, key: str) -> int | None:
-    value = number_of(request.query_params, key)
-    if value is None:
-        return None
-    if not (value.is_integer() and 0 <= value < 10**9):
-        raise HTTPException(400, f"{key} is {value:g}; it should be an integer")
-    return int(value)
-
-
-def axis_of(query: Mapping[str, str]) -> str:
-    """The axis `x`: UTC seconds, or seconds since the first bar of each account, to lay folds over each other."""
-    axis = query.get("x", AXES[0])
-    if axis not in AXES:
-        raise HTTPException(400, f"x is {axis[:60]!r}; it should be one of {', '.join(AXES)}")
-    return axis
 
 
 def series_answer(

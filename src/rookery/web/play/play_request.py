@@ -13,6 +13,7 @@ import numpy as np
 from rookery.training.resolve.seats import SCRIPTS
 from rookery.web.league_views.match_players import replay_player
 from rookery.web.league_views.tournament_games import LENGTH, WINNER, GameRecords
+from rookery.web.queries import flag_of, integer_of
 from rookery.web.run_folders import NotShown, RunFolders
 from rookery.worlds import registry
 
@@ -21,7 +22,6 @@ SELF = "self"
 FILE = ".py:"  # in a name, by which players from files are known; a folder can be called so
 MAX_ENVS = 16  # of a grid
 LARGEST_SEED = 2**31 - 1
-LARGEST_STEP = 10**15
 KEYS = ("left", "right", "up", "down", "anticlockwise", "clockwise", "shoot")
 
 
@@ -77,12 +77,12 @@ def read_request(query: Mapping[str, str], folders: RunFolders) -> PlayRequest:
         name=who,
         shipped=shipped,
         opponent=_opponent(query.get("opponent", ""), folders),
-        envs=_number(query, "envs", 1, MAX_ENVS),
-        seed=_number(query, "seed", 0, LARGEST_SEED),
-        best=_flag(query, "best"),
-        deterministic=_flag(query, "deterministic"),
-        at=None if shipped else _number(query, "at", 0, LARGEST_STEP),
-        exact=_flag(query, "exact"),
+        envs=integer_of(query, "envs", 1, MAX_ENVS),
+        seed=integer_of(query, "seed", most=LARGEST_SEED),
+        best=flag_of(query, "best"),
+        deterministic=flag_of(query, "deterministic"),
+        at=None if shipped else integer_of(query, "at"),
+        exact=flag_of(query, "exact"),
     )
 
 
@@ -102,22 +102,6 @@ def _opponent(who: str, folders: RunFolders) -> str | None:
             f"there is no opponent {who[:80]!r}: give human, self, none, weak, strong or PLACE/NAME of a run"
         )
     return _run_path(who, folders)
-
-
-def _number(query: Mapping[str, str], key: str, least: int, most: int) -> int | None:
-    text = query.get(key, "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= most):
-        raise NotShown(f"{key} should be an integer from {least} to {most}, got {text[:40]!r}")
-    return int(text)
-
-
-def _flag(query: Mapping[str, str], key: str) -> bool | None:
-    text = query.get(key, "")
-    if text not in ("", "0", "1"):
-        raise NotShown(f"{key} should be 0 or 1, got {text[:40]!r}")
-    return text == "1" if text else None
 
 
 @dataclass(frozen=True)
@@ -160,20 +144,15 @@ def read_replay(query: Mapping[str, str], folders: RunFolders) -> ReplayRequest:
     tournament = records.tournament
     if tournament is None or tournament.id != query.get("tournament"):
         raise NotShown("that tournament is not there any more: another has been played since")
-    first, second, number = (_match_number(query, key) for key in ("first", "second", "number"))
+    first, second, number = (integer_of(query, key) for key in ("first", "second", "number"))
+    if first is None or second is None or number is None:
+        raise NotShown("a match is named by `first`, `second` and `number`")
     game = records.find(min(first, second), max(first, second), number)
     if game is None:
         raise NotShown(f"the tournament has no match {number} of these players")
     players = [replay_player(tournament.players[k], place, folders) for k in sorted((first, second))]
     title = " against ".join(player["name"] for player in players)
     return ReplayRequest(str(run), title, players, tournament.seed, number, int(game[WINNER]), int(game[LENGTH]))
-
-
-def _match_number(query: Mapping[str, str], key: str) -> int:
-    text = query.get(key, "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise NotShown(f"{key} should be an integer, got {text[:40]!r}")
-    return int(text)
 
 
 class KeyboardPlayer:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -16,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 from rookery.monitor.statistics import EPISODE
 from rookery.web.dashboard_state import ALL_PLACES, DashboardState, json_answer, place_threads, state_of
 from rookery.web.marks import marks_of
+from rookery.web.queries import BadAddress, choice_of, names_of, number_of, points_of
 from rookery.web.run_folders import NotShown, RunFolders
 from rookery.web.run_views.compared_curves import ComparedRun, Sparks, compare
 from rookery.web.run_views.metric_curves import AXES, decimated, on_one_axis
@@ -56,7 +55,6 @@ async def metrics(request: Request) -> Response:
     """The names of a run's metrics, with the number of their points."""
     state, params = state_of(request), request.path_params
     reader = metric_reader(state)
-    state.folders.folder(params["place"])  # an unknown one gets no threads
 
     def answer() -> dict[str, Any]:
         path = state.folders.find(params["place"], params["name"])
@@ -72,10 +70,9 @@ async def metrics(request: Request) -> Response:
 async def metrics_data(request: Request) -> Response:
     """Curves of some metrics of a run."""
     state, params, query = state_of(request), request.path_params, request.query_params
-    names, axis, points = names_of(query, "names", MOST_NAMES), axis_of(query), points_of(query)
+    names, axis, points = names_of(query, "names", MOST_NAMES), choice_of(query, "x", AXES), points_of(query)
     low, high = number_of(query, "from"), number_of(query, "to")
     reader = metric_reader(state)
-    state.folders.folder(params["place"])
 
     def answer() -> dict[str, Any]:
         path = state.folders.find(params["place"], params["name"])
@@ -90,12 +87,10 @@ async def metrics_data(request: Request) -> Response:
 async def compared(request: Request) -> Response:
     """One metric of several runs."""
     state, query = state_of(request), request.query_params
-    ids, axis = names_of(query, "ids", MOST_IDS), axis_of(query)
-    smoothing, bands = number_of(query, "smoothing", 0.0) or 0.0, query.get("bands", "none")
+    ids, axis = names_of(query, "ids", MOST_IDS), choice_of(query, "x", AXES)
+    smoothing, bands = number_of(query, "smoothing") or 0.0, choice_of(query, "bands", ("none", "seeds"))
     if not 0 <= smoothing < 1:
-        raise HTTPException(400, f"smoothing is {smoothing:g}; it should be at least 0 and below 1")
-    if bands not in ("none", "seeds"):
-        raise HTTPException(400, f"bands is {bands[:60]!r}; it should be seeds or none")
+        raise BadAddress(f"smoothing is {smoothing:g}; it should be at least 0 and below 1")
     metric, reader = query.get("metric") or EPISODE, metric_reader(state)
     return await json_answer(
         state, _place_of(state, ids),
@@ -145,44 +140,6 @@ def sparks(state: DashboardState) -> Sparks:
 
 
 MOST_NAMES, MOST_IDS = 100, 500
-LEAST_POINTS, POINTS, MOST_POINTS = 10, 1500, 20_000
-
-
-def axis_of(query: Mapping[str, str]) -> str:
-    """The axis `x`."""
-    axis = query.get("x", AXES[0])
-    if axis not in AXES:
-        raise HTTPException(400, f"x is {axis[:60]!r}; it should be one of {', '.join(AXES)}")
-    return axis
-
-
-def number_of(query: Mapping[str, str], key: str, default: float | None = None) -> float | None:
-    """A finite number, or the default if it is not given."""
-    text = query.get(key, "")
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise HTTPException(400, f"{key} is {text[:60]!r}; it should be a number")
-    return value
-
-
-def points_of(query: Mapping[str, str]) -> int:
-    """How many points a curve may have."""
-    return int(min(max(number_of(query, "points") or POINTS, LEAST_POINTS), MOST_POINTS))
-
-
-def names_of(query: Mapping[str, str], key: str, most: int) -> list[str]:
-    """Names divided by commas, each once."""
-    names = list(dict.fromkeys(filter(None, query.get(key, "").split(","))))
-    if not names:
-        raise HTTPException(400, f"{key} is missing: name what to show, divided by commas")
-    if len(names) > most:
-        raise HTTPException(400, f"{key} has {len(names)} names; at most {most} can be requested at once")
-    return names
 
 
 def runs_of(folders: RunFolders, ids: Sequence[str]) -> list[ComparedRun]:

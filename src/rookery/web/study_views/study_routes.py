@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from rookery.errors import RookeryError
 from rookery.studies.storage.trial_table import STATE_NAMES, TrialTable
 from rookery.web.dashboard_state import state_of
+from rookery.web.queries import integer_of, names_of
 from rookery.web.study_views.open_studies import OpenStudies, OpenStudy
 from rookery.web.study_views.study_summary import (
     MOST_ASKED,
@@ -67,12 +67,8 @@ def _answering(answer: Answer) -> Any:
 
         try:
             return await in_thread(made)
-        except RookeryError as error:
-            return JSONResponse({"error": str(error)}, 409)
         except orjson.JSONEncodeError as error:
             return JSONResponse({"error": f"the study is damaged ({error})"}, 409)
-        except ValueError as error:
-            return JSONResponse({"error": f"the address asks for what is not there: {error}"}, 400)
 
     return endpoint
 
@@ -134,7 +130,8 @@ def _params(columns: TrialTable, where: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _details(study: OpenStudy, request: Request) -> dict[str, Any]:
-    numbers = [int(word) for word in request.query_params.get("numbers", "").split(",")[:MOST_ASKED] if word]
+    words = names_of(request.query_params, "numbers", MOST_ASKED)
+    numbers = [integer_of({"numbers": word}, "numbers") or 0 for word in words]
     with study.look(with_params=False) as columns:
         found = details(columns, numbers, study.folder, study.run_place)
         opened = {int(number) for number in columns.number[columns.open]}
@@ -145,7 +142,7 @@ def _details(study: OpenStudy, request: Request) -> dict[str, Any]:
 
 
 def _curves(study: OpenStudy, request: Request) -> dict[str, Any]:
-    most = max(1, min(CURVES, int(request.query_params.get("trials", CURVES))))
+    most = min(CURVES, integer_of(request.query_params, "trials", least=1) or CURVES)
     with study.look(with_params=False) as columns:
         return learning_curves(columns, most)
 
