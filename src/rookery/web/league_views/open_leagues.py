@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
@@ -20,12 +19,13 @@ from rookery.training.league.ratings import RATINGS_FILE as RATINGS
 from rookery.training.league.tournament_report import GAMES_FILE as GAMES
 from rookery.training.league.tournament_report import REPORT_FILE as REPORT
 from rookery.training.league.tournament_report import TournamentReport, last_report
+from rookery.web.kept import Kept
 from rookery.web.league_views.growing_lines import parse_line
 from rookery.web.league_views.league_ratings import RatingHistory, league_in_checkpoint, rating_row
 from rookery.web.league_views.tournament_games import GameRecords, read_header
 from rookery.web.run_folders import NotShown, RunFolders, file_stamp
 
-MOST_KEPT = 32  # leagues with their games
+MOST_KEPT, MOST_LISTED = 32, 10_000  # leagues with their games; and rows of the list
 LARGEST_REPORT = 16 << 20  # bytes that are read of a tournament.json
 FOLDER = "league"
 ENDS_BYTES = 1 << 18  # of a file's beginning and end
@@ -81,20 +81,14 @@ class OpenLeagues:
 
     def __init__(self, folders: RunFolders) -> None:
         self.folders = folders
-        self._open: OrderedDict[tuple[str, str], OpenLeague] = OrderedDict()
-        self._lock = threading.Lock()
+        self._open = Kept[tuple[str, str], OpenLeague](MOST_KEPT)
 
     def find(self, place: str, name: str) -> OpenLeague:
         """The league of this run."""
         folder = self.folders.find(place, name)
         if not is_league(folder):
             raise NotShown(f"there is no league of {name!r} in {place!r}")
-        with self._lock:
-            found = self._open.setdefault((place, name), OpenLeague(place, name, folder))
-            self._open.move_to_end((place, name))
-            while len(self._open) > MOST_KEPT:
-                self._open.popitem(last=False)
-            return found
+        return self._open.of((place, name), lambda: OpenLeague(place, name, folder))
 
 
 def is_league(folder: Path) -> bool:
@@ -125,30 +119,22 @@ class LeagueList:
 
     def __init__(self, folders: RunFolders, run_row: Callable[[str, str], Row]) -> None:
         self._folders, self._run_row = folders, run_row
-        self._known: dict[str, tuple[Any, Row]] = {}
-        self._lock = threading.Lock()
+        self._known = Kept[str, Row](MOST_LISTED)
 
     def rows(self) -> list[Row]:
         """A row for each league, by place and name."""
-        with self._lock:
-            found = [self._row(place, name, path) for place, name, path in self._folders.children() if is_league(path)]
-            rows = [row for row in found if row is not None]
-            shown = {row["id"] for row in rows}
-            self._known = {id: known for id, known in self._known.items() if id in shown}
-        return sorted(rows, key=lambda row: row["id"])
+        found = [self._row(place, name, path) for place, name, path in self._folders.children() if is_league(path)]
+        return sorted(filter(None, found), key=lambda row: row["id"])
 
     def _row(self, place: str, name: str, path: Path) -> Row | None:
         id, folder = f"{place}/{name}", path / FOLDER
         mark = [file_stamp(folder), *(file_stamp(folder / file) for file in (RATINGS, GAMES, REPORT))]
-        known = self._known.get(id)
-        if known is None or known[0] != mark:
-            known = mark, {"id": id, "place": place, "name": name, **_read(folder)}
-            self._known[id] = known
+        known = self._known.of(id, lambda: {"id": id, "place": place, "name": name, **_read(folder)}, mark)
         try:
             run = self._run_row(place, name)
         except NotShown:  # deleted in the meantime, or no run
-            return {**known[1], "state": None, "world": None} if path.is_dir() else None
-        return {**known[1], "state": run["state"], "world": run["world"]}
+            return {**known, "state": None, "world": None} if path.is_dir() else None
+        return {**known, "state": run["state"], "world": run["world"]}
 
 
 def _read(folder: Path) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -14,9 +15,10 @@ from rookery.learners.own_learners import learner_names
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import differences, flat_config, read_config
 from rookery.web.dashboard_state import DashboardState, json_answer, place_threads, state_of
+from rookery.web.kept import Kept
 from rookery.web.live.event_stream import EventStream
 from rookery.web.live.metrics_reader import Position
-from rookery.web.live.run_details import RareEventsOfRuns, run_details
+from rookery.web.live.run_details import RareEvents, run_details
 from rookery.web.live.run_files import RangedFile, episode_sample, run_log
 from rookery.web.live.run_watcher import RunWatcher
 from rookery.web.live.table_watcher import TableWatcher
@@ -26,6 +28,7 @@ from rookery.web.run_views.run_routes import run_index, table_changes
 
 RUN = "/api/runs/{place}/{name}"
 POINTS = 5000  # of a scatter plot
+KEPT_RUNS = 64  # with what was read of them for their pages
 NOT_SHOWN = ("world", "tables", "name", "runs_dir")  # of a config, among what somebody changed
 
 
@@ -41,11 +44,11 @@ def live_routes() -> list[BaseRoute]:
 async def details(request: Request) -> Response:
     """All that is known of a run, but for its curves."""
     state, place, name = _asked(request)
-    rare, index = rare_events(state), run_index(state)
+    rare, index = state.part("rare events", lambda: Kept[Path, RareEvents](KEPT_RUNS)), run_index(state)
 
     def found() -> dict[str, Any]:
         folder = state.folders.find(place, name)
-        return run_details(folder, rare.of(folder), index.row(place, name))
+        return run_details(folder, rare.of(folder, lambda: RareEvents(folder)), index.row(place, name))
 
     return await json_answer(state, place, found)
 
@@ -133,10 +136,6 @@ def table_watcher(state: DashboardState) -> TableWatcher:
             state.folders, run_index(state), table_changes(state), marks_of(state), place_threads(state)
         ),
     )
-
-
-def rare_events(state: DashboardState) -> RareEventsOfRuns:
-    return state.part("rare events", RareEventsOfRuns)
 
 
 def changed_keys(config: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -7,7 +7,6 @@ import re
 import shlex
 import stat
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
@@ -34,7 +33,6 @@ READ_BYTES = 1 << 18  # at once: what is read in several threads stays in the me
 SECONDS = 0.3  # of one call; the next one continues
 FIRST_SECONDS = 0.02  # of the first: the page of the run waits for it, and its curves are read at the same time
 MOST_EVENTS = 20_000
-KEPT_RUNS = 64
 
 
 def run_details(folder: Path, rare: RareEvents, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,23 +214,6 @@ class RareEvents:
         self._events.append(event)
         if len(self._events) > MOST_EVENTS:  # the first of them has the facts, the last ones are the news
             del self._events[MOST_EVENTS // 4 : MOST_EVENTS // 2]
-
-
-class RareEventsOfRuns:
-    """Those of the runs that were requested of late."""
-
-    def __init__(self) -> None:
-        self._runs: OrderedDict[Path, RareEvents] = OrderedDict()
-        self._lock = Lock()
-
-    def of(self, folder: Path) -> RareEvents:
-        """Those of a run, which may have been read before."""
-        with self._lock:
-            found = self._runs.setdefault(folder, RareEvents(folder))
-            self._runs.move_to_end(folder)
-            if len(self._runs) > KEPT_RUNS:
-                self._runs.popitem(last=False)
-        return found
 
 
 def _lines_at(fd: int, offset: int) -> tuple[bytes, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from rookery.files import open_plain
 from rookery.training.backtest.joined_account import read_account
 from rookery.training.storage.registry_folder import OUTPUTS
 from rookery.training.storage.run_record import as_object, number
+from rookery.web.kept import Kept
 from rookery.web.market_views.account_curves import AccountCurves
 from rookery.web.market_views.paper_log import PaperLog
 from rookery.web.run_folders import NotShown, RunFolders, file_stamp
@@ -26,30 +25,16 @@ class AccountCache:
     """Files of accounts, and logs of paper accounts. Every method reads files: call it in a thread."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[Path, tuple[Any, AccountCurves]] = OrderedDict()
-        self._logs: OrderedDict[Path, PaperLog] = OrderedDict()
-        self._lock = threading.Lock()
+        self._files = Kept[Path, AccountCurves](MOST_BYTES, lambda account: account.nbytes)
+        self._logs = Kept[Path, PaperLog](MOST_LOGS)
 
     def curves(self, path: Path) -> AccountCurves:
         """The account in a file, read again if the file has changed."""
-        stamp = file_stamp(path)
-        with self._lock:
-            known = self._files.get(path)
-            if known is None or known[0] != stamp:
-                known = stamp, AccountCurves.from_rows(read_account(path))
-                self._files[path] = known
-            self._files.move_to_end(path)
-            while len(self._files) > 1 and sum(one.nbytes for _, one in self._files.values()) > MOST_BYTES:
-                self._files.popitem(last=False)
-            return known[1]
+        return self._files.of(path, lambda: AccountCurves.from_rows(read_account(path)), file_stamp(path))
 
     def log(self, path: Path) -> PaperLog:
         """A log, with what was added to it in the meantime."""
-        with self._lock:
-            found = self._logs.setdefault(path, PaperLog(path))
-            self._logs.move_to_end(path)
-            while len(self._logs) > MOST_LOGS:
-                self._logs.popitem(last=False)
+        found = self._logs.of(path, lambda: PaperLog(path))
         found.refresh()
         return found
 
@@ -121,23 +106,14 @@ class StoredReports:
     """Reports that were read, until their files change."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[Any, Report]] = {}
-        self._lock = threading.Lock()
+        self._known = Kept[Path, Report](MOST_REPORTS)
 
     def read(self, path: Path) -> Report:
         """What a report says. What is missing or of another kind than in a report is empty."""
         stamp = file_stamp(path)
         if stamp is None:
             raise FileNotFoundError(path)
-        with self._lock:
-            known = self._known.get(path)
-        if known is None or known[0] != stamp:
-            known = stamp, checked_report(_read(path), stamp[2] / 1e9)
-            with self._lock:
-                if len(self._known) >= MOST_REPORTS:
-                    self._known.clear()
-                self._known[path] = known
-        return known[1]
+        return self._known.of(path, lambda: checked_report(_read(path), stamp[2] / 1e9), stamp)
 
 
 def checked_report(found: dict[str, Any], written: float) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from rookery.monitor.metric_chunk import chunk_of
 from rookery.monitor.statistics import EPISODE, EVALUATION, Curve, band
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import group_runs
+from rookery.web.kept import Kept
+from rookery.web.run_folders import file_stamp
 from rookery.web.run_views.line_file import LineFile
 from rookery.web.run_views.metric_curves import ChunkCurves, averaged, decimated, smoothed
 from rookery.web.run_views.metric_reader import MetricReader
@@ -111,19 +112,12 @@ class Sparks:
     """Spark lines by file, remembered until the file changes. It reads files: call it in a thread."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[int, int], list[float]]] = {}
+        self._known = Kept[Path, list[float]](MOST_KEPT)
 
     def of(self, metrics: Path) -> list[float]:
         """At most `SPARK_POINTS` numbers; none if the run has no returns, or is gone."""
         try:
-            facts = os.lstat(metrics)
-            stamp = (facts.st_size, facts.st_mtime_ns)
-            known = self._known.get(metrics)
-            if known is None or known[0] != stamp:
-                if len(self._known) >= MOST_KEPT:
-                    self._known.clear()
-                known = self._known[metrics] = stamp, _spark(metrics)
-            return known[1]
+            return self._known.of(metrics, lambda: _spark(metrics), file_stamp(metrics))
         except OSError:
             return []
 

@@ -7,8 +7,6 @@ decoded. The columns of long files without are made in the background.
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 
 from rookery.monitor.column_file import COLUMNS, ColumnFile, checksum
 from rookery.monitor.metric_chunk import EMPTY, MetricChunk, chunk_of, joined
+from rookery.web.kept import Kept
 from rookery.web.run_folders import file_stamp
 from rookery.web.run_views.column_cache import ColumnJobs, cached_columns
 from rookery.web.run_views.line_file import WINDOW, LineFile
@@ -32,7 +31,7 @@ NAME_SAMPLES, LEAST_SAMPLES = 200, 400
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Read:
     """What was read of a metrics file.
 
     Attributes:
@@ -63,13 +62,13 @@ class _Kept:
         same = self.inode == file.inode and self.stamp == file_stamp(self.columns.path)
         return same and file.size - self.size <= SMALL and self.check == checksum(file.fd, 0, self.end)
 
-    def with_columns(self, names: Collection[str]) -> _Kept:
+    def with_columns(self, names: Collection[str]) -> _Read:
         """With the columns of at least these metrics."""
         wanted = self.names | (self.columns.counts.keys() & names)
         is_loaded = wanted == self.names and len(self.loaded) == self.columns.rows
         return self if is_loaded else replace(self, names=wanted, loaded=self.columns.load(wanted))
 
-    def with_lines(self, file: LineFile, names: Collection[str] | None) -> _Kept:
+    def with_lines(self, file: LineFile, names: Collection[str] | None) -> _Read:
         """With all lines of a file, and at least these metrics of those without columns. Few metrics of many files
         are decoded without the others; once more are requested, all are."""
         held, start, tail = self.tail_names, self.end, self.tail
@@ -94,9 +93,7 @@ class MetricReader:
     """Reads metrics files. Every method reads files: call it in a thread."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Path, _Kept] = OrderedDict()
-        self._bytes = 0  # of what is kept
-        self._lock = threading.Lock()
+        self._known = Kept[Path, _Read](MEMORY, lambda read: read.nbytes)
         self._jobs = ColumnJobs()
 
     def close(self) -> None:
@@ -134,11 +131,10 @@ class MetricReader:
             sample = ChunkCurves(chunk_of(lines).named(needed), axis, in_order=True)
             return FoundCurves(sample, False, _ends(file) if axis == "steps" else None)
 
-    def _read(self, metrics: Path, file: LineFile, names: Collection[str] | None = None) -> _Kept | None:
+    def _read(self, metrics: Path, file: LineFile, names: Collection[str] | None = None) -> _Read | None:
         """All of a file, with at least these metrics; None if that takes longer than somebody waits. Cached lines are
         used, and only new lines are read. Without `names` only the number of values is known."""
-        with self._lock:
-            kept = self._kept.get(metrics)
+        kept = self._known.get(metrics)
         try:
             if kept is None or not kept.is_true(file):
                 kept = self._open(metrics, file)
@@ -147,10 +143,9 @@ class MetricReader:
             kept = (kept if names is None else kept.with_columns(names)).with_lines(file, names)
         except (OSError, ValueError):  # the columns are being replaced at this moment
             return None
-        self._keep(metrics, kept)
-        return kept
+        return self._known.put(metrics, kept)
 
-    def _open(self, metrics: Path, file: LineFile) -> _Kept | None:
+    def _open(self, metrics: Path, file: LineFile) -> _Read | None:
         """The columns that there are, without any metric yet; None if too many lines have none."""
         stamp, columns = _columns(metrics.with_name(COLUMNS), file)
         if _is_behind(columns, file) and (path := cached_columns(metrics)):
@@ -159,20 +154,7 @@ class MetricReader:
                 self._jobs.ask(metrics)
         if file.size - columns.last > SMALL:
             return None
-        return _Kept(file.inode, file.size, columns, stamp, columns.last, checksum(file.fd, 0, columns.last))
-
-    def _keep(self, metrics: Path, kept: _Kept) -> None:
-        """In place of what another thread may have kept in the meantime. What was not used for longest is forgotten."""
-        with self._lock:
-            self._forget(metrics)
-            self._kept[metrics] = kept
-            self._bytes += kept.nbytes
-            while len(self._kept) > 1 and self._bytes > MEMORY:
-                self._forget(next(iter(self._kept)))
-
-    def _forget(self, metrics: Path) -> None:
-        kept = self._kept.pop(metrics, None)
-        self._bytes -= kept.nbytes if kept else 0
+        return _Read(file.inode, file.size, columns, stamp, columns.last, checksum(file.fd, 0, columns.last))
 
 
 def _columns(path: Path, file: LineFile) -> tuple[object, ColumnFile]:

@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -23,6 +22,7 @@ from rookery.studies.storage.sqlite_file import open_to_read
 from rookery.studies.storage.study_folder import StudyPlace
 from rookery.studies.storage.trial_sources import DAMAGED, TrialSource
 from rookery.studies.storage.trial_table import TrialTable, is_journal, open_source
+from rookery.web.kept import Kept
 from rookery.web.run_folders import NotShown, RunFolders
 from rookery.web.study_views.study_summary import summary
 from rookery.web.study_views.study_threads import SlowFailures, all_within
@@ -92,23 +92,13 @@ class OpenStudies:
 
     def __init__(self, folders: RunFolders) -> None:
         self._folders = folders
-        self._open: OrderedDict[tuple[str, str], tuple[Any, OpenStudy]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._open = Kept[tuple[str, str], OpenStudy](MOST_KEPT)
         self._failures = SlowFailures()
 
     def find(self, place: str, name: str) -> OpenStudy:
         """The study of this id; an error says that there is none, or that it may not be read."""
         path = self._path(place, name)
-        with self._lock:
-            known = self._open.get((place, name))
-            mark = _mark(path)
-            if known is None or known[0] != mark:  # new, or its study.json names another storage
-                known = mark, self._make(place, name, path)
-                self._open[place, name] = known
-            self._open.move_to_end((place, name))
-            while len(self._open) > MOST_KEPT:
-                self._open.popitem(last=False)
-            return known[1]
+        return self._open.of((place, name), lambda: self._make(place, name, path), _mark(path))
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for every study, by place and name; `error` says why one cannot be read."""
@@ -200,7 +190,8 @@ def _empty_row(place: str, name: str) -> dict[str, Any]:
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
-    """What is another one if a study was replaced: of a file itself, which grows, its inode alone."""
+    """What is another one if a study was replaced, or its study.json names another storage: of a file itself, which
+    grows, its inode alone."""
     try:
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode):
