@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -27,7 +28,9 @@ from rookery.monitor.episode_file import EPISODES
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import METRICS
 from rookery.monitor.log_lines import LogLines
+from rookery.training.storage.run_record import number
 from rookery.web.live.event_stream import parse_event
+from rookery.web.run_views.line_file import LineFile
 
 PART_BYTES = 1 << 20  # of metrics, for one answer
 LAST_BYTES = 1 << 18  # of metrics, for the first one
@@ -43,7 +46,7 @@ def run_log(folder: Path, start: int | None) -> dict[str, Any]:
         with os.fdopen(open_plain(folder / METRICS, os.O_RDONLY), "rb", buffering=0) as file:
             fd = file.fileno()
             size = os.fstat(fd).st_size
-            again = start is not None and (start > size or not _is_line_start(fd, start))
+            again = start is not None and (start > size or (start > 0 and pread(fd, 1, start - 1) != b"\n"))
             first = _next_line(fd, max(0, size - LAST_BYTES)) if start is None or again else start
             return {**_part(fd, first), "again": again}
     except OSError:
@@ -57,66 +60,33 @@ def _part(fd: int, start: int) -> dict[str, Any]:
         end = len(data)  # a line that is too long for a log
     screen = io.StringIO()
     lines = LogLines(stream=screen)
-    for line in [_first_line(fd), *_lines_before(fd, start)]:
-        _write(lines, line)
-    screen.seek(0)
-    screen.truncate()
-    text = "".join(_stamped(lines, line, screen) for line in data[:end].splitlines())
+    first = max(0, start - BEFORE_BYTES)
+    # The start of the run has the number of steps, of which lines of progress show a share.
+    for line in [pread(fd, BEFORE_BYTES, 0).partition(b"\n")[0], *pread(fd, start - first, first).splitlines()[1:]]:
+        _log_text(lines, line, screen)
+    text = "".join(_log_text(lines, line, screen) for line in data[:end].splitlines())
     return {"text": text, "next": start + end, "end": len(data) < PART_BYTES}
 
 
-def _stamped(lines: LogLines, line: bytes, screen: io.StringIO) -> str:
+def _log_text(lines: LogLines, line: bytes, screen: io.StringIO) -> str:
     """What an event adds to the log, with its time."""
-    event = _write(lines, line)
-    text = screen.getvalue()
-    screen.seek(0)
-    screen.truncate()
-    if event is None or not text:
-        return ""
-    when = _time_text(event.time)
-    return "".join(f"{when}  {part[:LONGEST_LINE_TEXT]}\n" for part in text.splitlines())
-
-
-def _write(lines: LogLines, line: bytes) -> Event | None:
     values = parse_event(line)
     if values is None:
-        return None
-    event = Event(values.pop("kind"), values.pop("step"), time=_number(values.pop("time", 0.0)), values=values)
-    try:
-        lines.write(event)
-    except (
-        TypeError,
-        ValueError,
-        KeyError,
-        ArithmeticError,
-    ):  # of somebody else's events, whose values are not numbers
-        return None
-    return event
-
-
-def _first_line(fd: int) -> bytes:
-    """The start of the run: it has the number of steps, of which lines of progress show a share."""
-    return pread(fd, BEFORE_BYTES, 0).partition(b"\n")[0]
-
-
-def _lines_before(fd: int, start: int) -> list[bytes]:
-    first = max(0, start - BEFORE_BYTES)
-    lines = pread(fd, start - first, first).splitlines()
-    return lines[1:]  # the first is cut, or is the start of the run
+        return ""
+    begin, kind, step = screen.tell(), values.pop("kind"), values.pop("step")
+    seconds = number(values.pop("time", 0.0)) or 0.0
+    with suppress(TypeError, ValueError, KeyError, ArithmeticError):  # values of somebody else's that are not numbers
+        lines.write(Event(kind, step, time=seconds, values=values))
+        screen.seek(begin)
+        when = _time_text(seconds)
+        return "".join(f"{when}  {part[:LONGEST_LINE_TEXT]}\n" for part in screen.read().splitlines())
+    return ""
 
 
 def _next_line(fd: int, offset: int) -> int:
     if offset == 0:
         return 0
     return offset + pread(fd, LAST_BYTES, offset).find(b"\n") + 1
-
-
-def _is_line_start(fd: int, offset: int) -> bool:
-    return offset == 0 or pread(fd, 1, offset - 1) == b"\n"
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _time_text(seconds: float) -> str:
@@ -128,52 +98,19 @@ def _time_text(seconds: float) -> str:
 
 MOST_POINTS = 20_000
 WHOLE_BYTES = 2 << 20  # up to this size the file is read as a whole
-LINE_BYTES = 512  # read at a time, to find one line
-LONGEST_LINE = 1 << 13
 COLUMNS = {"x": "step", "y": "return", "length": "length", "env": "env", "episode": "episode", "time": "time"}
 
 
 def episode_sample(folder: Path, points: int) -> dict[str, Any]:
     """{x: steps, y: returns, length, env, episode, time, whole: whether these are all lines of the file}."""
     points = max(1, min(points, MOST_POINTS))
-    try:
-        with os.fdopen(open_plain(folder / EPISODES, os.O_RDONLY), "rb", buffering=0) as file:
-            fd = file.fileno()
-            size = os.fstat(fd).st_size
-            lines, whole = _all(fd, size, points) if size <= WHOLE_BYTES else (list(_spread(fd, size, points)), False)
-    except OSError:
-        lines, whole = [], True
+    lines, whole = list[bytes](), True
+    with suppress(OSError), LineFile(folder / EPISODES) as file:
+        whole = file.size <= WHOLE_BYTES
+        lines = file.read(0, file.size).split(b"\n")[:-1] if whole else file.samples(points)
+    if len(lines) > points:
+        lines, whole = [lines[k * len(lines) // points] for k in range(points)], False
     return {**_columns(lines), "whole": whole}
-
-
-def _all(fd: int, size: int, points: int) -> tuple[list[bytes], bool]:
-    lines = pread(fd, size, 0).splitlines(keepends=True)
-    if lines and not lines[-1].endswith(b"\n"):
-        lines.pop()
-    if len(lines) <= points:
-        return lines, True
-    return [lines[k * len(lines) // points] for k in range(points)], False
-
-
-def _spread(fd: int, size: int, points: int) -> Iterator[bytes]:
-    """The first whole line after each of as many offsets, each once."""
-    last = -1
-    for k in range(points):
-        start, line = _line_after(fd, k * size // points)
-        if start > last:
-            last = start
-            yield line
-
-
-def _line_after(fd: int, offset: int) -> tuple[int, bytes]:
-    """The offset of a line and the line; -1 if there is none that is complete."""
-    for length in (LINE_BYTES, LONGEST_LINE):
-        data = pread(fd, length, offset)
-        start = data.find(b"\n") + 1 if offset else 0
-        end = data.find(b"\n", start) + 1
-        if end and (start or not offset):
-            return offset + start, data[start:end]
-    return -1, b""
 
 
 def _columns(lines: Iterable[bytes]) -> dict[str, list[Any]]:
