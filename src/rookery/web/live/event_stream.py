@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
@@ -47,6 +47,20 @@ class EventStream(Response):
         async with aclosing(self._frames) as frames:
             async for data in frames:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def is_set(event: asyncio.Event, seconds: float) -> bool:
+    """Whether an event comes within so many seconds."""
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(event.wait(), seconds)
+    return False
+
+
+def cancel_soon(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """End tasks from another thread than that of their event loop, which may have ended."""
+    for task in tasks:
+        with suppress(RuntimeError):
+            task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rookery.monitor.jsonl import METRICS
@@ -12,7 +12,7 @@ from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_record import is_busy
 from rookery.training.storage.runs_table import row
 from rookery.web.dashboard_state import PlaceThreads
-from rookery.web.live.event_stream import HEARTBEAT, frame
+from rookery.web.live.event_stream import HEARTBEAT, cancel_soon, frame, is_set
 from rookery.web.live.metrics_reader import Chunk, Position, end_of, read_chunk
 from rookery.web.run_folders import file_stamp
 
@@ -83,9 +83,7 @@ class RunWatcher:
             await asyncio.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
-        for task in self._looking.values():
-            with suppress(RuntimeError):  # its event loop has ended
-                task.get_loop().call_soon_threadsafe(task.cancel)
+        cancel_soon(self._looking.values())
 
 
 class RunTail:
@@ -135,13 +133,7 @@ class RunTail:
 
     async def changed_since(self, version: int, seconds: float) -> bool:
         """Wait until something has changed since `version` was current, for so long at most."""
-        if self.version != version:
-            return True
-        try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+        return self.version != version or await is_set(self._changed, seconds)
 
     def read(self, position: Position, start: Callable[..., asyncio.Future[Chunk]]) -> asyncio.Future[Chunk]:
         """The events after a position. `start` runs a function in a thread."""

@@ -10,14 +10,13 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from rookery.web.dashboard_state import PlaceThreads
-from rookery.web.live.event_stream import HEARTBEAT, frame
+from rookery.web.live.event_stream import HEARTBEAT, cancel_soon, frame, is_set
 from rookery.web.marks import Marks
-from rookery.web.run_folders import NotShown, RunFolders
+from rookery.web.run_folders import NotShown, RunFolders, file_stamp
 from rookery.web.run_views.run_index import RunIndex
 from rookery.web.run_views.run_table import TableChanges
 
@@ -66,7 +65,7 @@ class TableWatcher:
                 data, cursor = await self._threads.start("", self._changes.frame_since, cursor, frame)
                 if data:
                     yield data
-                elif not await _is_set(changed, HEARTBEAT_SECONDS):
+                elif not await is_set(changed, HEARTBEAT_SECONDS):
                     yield HEARTBEAT
         finally:
             self._readers -= 1
@@ -75,7 +74,7 @@ class TableWatcher:
         """Wait until every folder was looked at, but not for a drive that does not answer."""
         deadline = time.monotonic() + FIRST_SECONDS
         while len(self._looked) < len(self._folders.places) and time.monotonic() < deadline:
-            await _is_set(self._changed, deadline - time.monotonic())
+            await is_set(self._changed, deadline - time.monotonic())
 
     def _look_at_all(self) -> None:
         for place in self._folders.places:
@@ -98,7 +97,8 @@ class TableWatcher:
     def _look_once(self, place: _Place) -> float:
         """In a thread; returns the seconds of CPU that it took. On a busy machine the time on the clock says less."""
         began = time.thread_time()
-        stamp = _stamp(self._folders.places[place.name]), self._marks.stamp
+        # The folder's changes when a run in it is made, moved or deleted.
+        stamp = file_stamp(os.path.realpath(self._folders.places[place.name])), self._marks.stamp
         if time.monotonic() < (place.due if stamp == place.stamp else place.soonest):
             self._look_at_busy(place)
             return time.thread_time() - began
@@ -121,28 +121,9 @@ class TableWatcher:
                 place.due = place.soonest  # deleted: look at all
 
     def close(self) -> None:
-        for task in self._looking.values():
-            with suppress(RuntimeError):  # its event loop has ended
-                task.get_loop().call_soon_threadsafe(task.cancel)
+        cancel_soon(self._looking.values())
 
 
 def _is_busy(row: Mapping[str, Any]) -> bool:
     """Whether a run trains, or may have just begun or be resumed soon."""
     return row["state"] == "running" or (row["updated"] or 0.0) > time.time() - RECENT_SECONDS
-
-
-async def _is_set(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _stamp(folder: Any) -> tuple[int, ...]:
-    """Changes when a run's folder is made, moved or deleted."""
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mtime_ns
