@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from rookery.engine.env_factory import kernel_of, resolve
@@ -20,7 +19,7 @@ from rookery.learners.agent import Agent
 from rookery.training.resolve.world_choice import World, find
 from rookery.training.rewind.gradients import copied
 from rookery.training.rewind.replay import Replay
-from rookery.training.show.episode import Matchup, OpponentWrapper, PlayLimits, ShownAgent, make_matchup, usual_opponent
+from rookery.training.show.episode import OpponentWrapper, PlayLimits, ShownAgent, make_matchup, usual_opponent
 from rookery.training.show.grid import GridEnv, default_env_count
 from rookery.training.show.rendered_env import RenderedEnv, open_rendered_envs
 from rookery.training.show.watch import ShowSetup, show_setup, with_opponent
@@ -54,7 +53,7 @@ class PlaySession:
     """The envs of a session. Of n envs, env i plays the episodes i, i + n and so on of an evaluation with the seed."""
 
     def __init__(self, game: OpenedGame) -> None:
-        self._game, self.fps = game, game.rendered[0].fps
+        self._game, self.fps, self.keyboard = game, game.rendered[0].fps, game.keyboard
         self.restart(game.setup.seed)
         self.step()  # what is compiled or loaded at the first step is there before the page gets "ready"
         self.restart(game.setup.seed)
@@ -202,6 +201,16 @@ class OpenedGame:
 
 
 @contextmanager
+def open_session(request: PlayRequest, tell: Tell = lambda message: None) -> Iterator[PlaySession]:
+    """The session that a page asks for."""
+    with open_game(request, tell) as game:
+        session = PlaySession(game)
+        if request.deterministic is not None:
+            session.deterministic = request.deterministic
+        yield session
+
+
+@contextmanager
 def open_game(request: PlayRequest, tell: Tell = lambda message: None) -> Iterator[OpenedGame]:
     """Load the agent and make the envs. It tells how far it is with an agent that is trained again."""
     setup, step, num_envs = _setup(request)
@@ -221,7 +230,8 @@ def open_game(request: PlayRequest, tell: Tell = lambda message: None) -> Iterat
     if kernel is not None and isinstance(kernel.world, HockeyWorld):
         # In plain Python a step takes 4 ms or less, and nothing is compiled before the first.
         bare = KernelEnv(kernel.world, plain=True)
-        rendered = RenderedEnv(_seated(setup.world.factory.wrap(bare), setup.matchup), live=False)
+        env = setup.world.factory.wrap(bare)
+        rendered = RenderedEnv(OpponentWrapper(env, setup.matchup) if setup.matchup else env, live=False)
         yield OpenedGame(setup, [rendered], keyboard, bare, _names(setup, kernel.world), step, run, exact)
         return
     count = request.envs or (default_env_count(num_envs) if _is_grid(setup.world) else 1)
@@ -270,10 +280,6 @@ def _names(setup: ShowSetup, world: HockeyWorld) -> tuple[str, str]:
     if setup.matchup is not None:
         return setup.matchup.names
     return setup.name, PLAYERS[int(world.values["player_two"])].format(2)
-
-
-def _seated(env: gym.Env, matchup: Matchup | None) -> gym.Env:
-    return env if matchup is None else OpponentWrapper(env, matchup)
 
 
 def _is_grid(world: World) -> bool:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
-
-import gymnasium as gym
 
 from rookery.config import build_config
 from rookery.engine.env_factory import kernel_of, resolve
@@ -29,16 +26,6 @@ from rookery.web.play.play_session import HOCKEY_NAMES, hockey_state, observatio
 from rookery.worlds.hockey.world import HockeyWorld
 
 
-@dataclass
-class ShownEnv:
-    """The env of the game; `hockey` is one whose state the page draws itself, `rendered` any other."""
-
-    env: gym.Env
-    fps: float
-    hockey: KernelEnv | None = None
-    rendered: RenderedEnv | None = None
-
-
 @contextmanager
 def open_replay(request: ReplayRequest) -> Iterator[ReplaySession]:
     """Load both players and make the env."""
@@ -49,21 +36,16 @@ def open_replay(request: ReplayRequest) -> Iterator[ReplaySession]:
     seat = seat_of(*duel.spaces)
     assert seat is not None  # or `duel_of` would have raised
     first, second = (_player(each, run, seat) for each in request.players)
-    with _open_env(duel) as shown:
-        game = ReplayedGame(shown.env, seat, (first, second), request.seed, request.number)
-        yield ReplaySession(request, duel, shown, game)
-
-
-@contextmanager
-def _open_env(duel: World) -> Iterator[ShownEnv]:
-    kernel = kernel_of(resolve(duel.source, kwargs=duel.env_kwargs))
+    kernel, hockey = kernel_of(resolve(duel.source, kwargs=duel.env_kwargs)), None
     if kernel is not None and isinstance(kernel.world, HockeyWorld):
         # Compiled, as in the tournament: plain Python might round otherwise.
-        bare = KernelEnv(kernel.world)
-        yield ShownEnv(duel.factory.wrap(bare), float(bare.metadata["render_fps"]), hockey=bare)
-        return
-    with open_rendered(duel) as rendered:
-        yield ShownEnv(rendered.env, rendered.fps, rendered=rendered)
+        hockey = KernelEnv(kernel.world)
+        opened: AbstractContextManager[RenderedEnv] = nullcontext(RenderedEnv(duel.factory.wrap(hockey), live=False))
+    else:
+        opened = open_rendered(duel)
+    with opened as rendered:
+        game = ReplayedGame(rendered.env, seat, (first, second), request.seed, request.number)
+        yield ReplaySession(request, duel, rendered, game, hockey)
 
 
 def _player(told: dict[str, Any], run: RunDir, seat: Seat) -> Player | Script:
@@ -78,13 +60,17 @@ class ReplaySession:
     """The game, in the form of a `PlaySession`. At its end it says whether it went as it was recorded."""
 
     deterministic = True
+    keyboard = None
 
-    def __init__(self, request: ReplayRequest, duel: World, shown: ShownEnv, game: ReplayedGame) -> None:
-        self._request, self._duel, self._shown, self._game = request, duel, shown, game
-        self.fps, self.seed = shown.fps, request.seed
+    def __init__(
+        self, request: ReplayRequest, duel: World, rendered: RenderedEnv, game: ReplayedGame, hockey: KernelEnv | None
+    ) -> None:
+        """`hockey` is the game whose state the page draws itself."""
+        self._request, self._duel, self._rendered, self._game, self._hockey = request, duel, rendered, game, hockey
+        self.fps, self.seed = rendered.fps, request.seed
         game.step()  # what is compiled or loaded at the first step is there before the page gets "ready"
         game.begin()
-        self._images = None if shown.rendered is None else FrameImages(1, self._picture())
+        self._images = None if hockey is not None else FrameImages(1, self._picture())
         names = [player["name"] for player in request.players]
         self._names = names[::-1] if request.number % 2 else names
 
@@ -97,7 +83,7 @@ class ReplaySession:
 
     def describe(self) -> dict[str, Any]:
         """What does not change from frame to frame."""
-        request, is_hockey = self._request, self._shown.hockey is not None
+        request, is_hockey = self._request, self._hockey is not None
         first, second = (player["name"] for player in request.players)
         winner = {1: first, -1: second}.get(request.winner)
         return {
@@ -119,15 +105,14 @@ class ReplaySession:
         }  # fmt: skip
         if with_details:
             message["details"] = self._details()
-        if self._shown.hockey is not None:
-            return {**message, "hockey": hockey_state(self._shown.hockey)}, None
+        if self._hockey is not None:
+            return {**message, "hockey": hockey_state(self._hockey)}, None
         assert self._images is not None
         cell = {"return": game.returned, "steps": game.steps, "playing": game.winner is None, "episodes": 1}
         return {**message, "cells": [{**cell, "outcome": outcome}]}, self._images.encode([self._picture()])
 
     def _picture(self) -> Any:
-        assert self._shown.rendered is not None
-        return self._shown.rendered.frame()
+        return self._rendered.frame()
 
     def _as_recorded(self) -> bool | None:
         """Whether the game has ended as in the tournament; None before its end."""

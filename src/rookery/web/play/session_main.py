@@ -128,8 +128,7 @@ def main(fd: str, request: str) -> None:
     """Play until the server closes the socket. Failures are reported to the page."""
     channel = SessionChannel(socket.socket(fileno=int(fd)))
     try:
-        match = ReplayRequest.from_json(request)
-        _play(PlayRequest.from_json(request), channel) if match is None else _replay(match, channel)
+        _play(ReplayRequest.from_json(request) or PlayRequest.from_json(request), channel)
     except (EOFError, ConnectionError):  # the page or the server has gone
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 - an env or an agent can fail in any way
@@ -137,30 +136,16 @@ def main(fd: str, request: str) -> None:
         sys.exit(1)
 
 
-def _play(request: PlayRequest, channel: SessionChannel) -> None:
+def _play(request: PlayRequest | ReplayRequest, channel: SessionChannel) -> None:
     channel.send({"kind": "loading", "agent": request.name})
-    from rookery.web.play.play_session import (
-        PlaySession,  # imports torch, while the page shows that it loads
-        open_game,
-    )
-
-    with open_game(request, channel.send) as game:
-        session = PlaySession(game)
-        if request.deterministic is not None:
-            session.deterministic = request.deterministic
-        channel.send({"kind": "ready", **session.describe()})
-        loop = PlayLoop(session, game.keyboard, channel)
-        while True:
-            loop.turn()
-
-
-def _replay(request: ReplayRequest, channel: SessionChannel) -> None:
-    channel.send({"kind": "loading", "agent": request.name})
+    # They import torch, while the page shows that it loads.
+    from rookery.web.play.play_session import open_session
     from rookery.web.play.replay_session import open_replay
 
-    with open_replay(request) as session:
+    opened: Any = open_session(request, channel.send) if isinstance(request, PlayRequest) else open_replay(request)
+    with opened as session:
         channel.send({"kind": "ready", **session.describe()})
-        loop = PlayLoop(session, None, channel)
+        loop = PlayLoop(session, session.keyboard, channel)
         while True:
             loop.turn()
 
