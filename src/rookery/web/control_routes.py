@@ -25,8 +25,9 @@ from starlette.routing import BaseRoute, Route
 from rookery.errors import FileError, OptionError, RunError
 from rookery.files import open_to_append, read_plain
 from rookery.training.storage.run_dir import NAME
+from rookery.training.storage.run_record import as_object
 from rookery.web.dashboard_state import DashboardState, state_of
-from rookery.web.marks import marks_of
+from rookery.web.marks import Marks, marks_of
 
 if TYPE_CHECKING:
     import psutil
@@ -45,7 +46,13 @@ Change = Callable[[DashboardState, str, str, dict[str, Any]], dict[str, Any]]
 
 def control_routes() -> list[BaseRoute]:
     """Routes of the session and of all changes."""
-    changes: dict[str, Change] = {"stop": _stop, "resume": _resume, "fork": _fork, "tags": _tags, "hide": _hide}
+    changes: dict[str, Change] = {
+        "stop": lambda state, place, name, _: {"stopping": stop_run(state.folders.find(place, name))},
+        "resume": lambda state, place, name, _: {"resumed": resume_run(state.folders.find(place, name))},
+        "fork": lambda state, place, name, values: {"forked": fork_run(state.folders.find(place, name), values)},
+        "tags": lambda state, *run_and_values: _mark(marks_of(state), "tags", *run_and_values),
+        "hide": lambda state, *run_and_values: _mark(marks_of(state), "hidden", *run_and_values),
+    }
     paths = {name: f"/api/runs/{{place}}/{{name}}/{name}" for name in changes}
     posts = [Route(paths[name], _changing(change), methods=["POST"]) for name, change in changes.items()]
     return [Route("/api/session", session), *posts]
@@ -90,31 +97,10 @@ async def _checked(request: Request, state: DashboardState) -> dict[str, Any]:
     return values
 
 
-def _stop(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {"stopping": stop_run(state.folders.find(place, name))}
-
-
-def _resume(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {"resumed": resume_run(state.folders.find(place, name))}
-
-
-def _fork(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {"forked": fork_run(state.folders.find(place, name), values)}
-
-
-def _tags(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    marks_of(state).set_tags(place, name, values.get("tags"))
-    return _marked(state, place, name)
-
-
-def _hide(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    marks_of(state).set_hidden(place, name, values.get("hidden"))
-    return _marked(state, place, name)
-
-
-def _marked(state: DashboardState, place: str, name: str) -> dict[str, Any]:
-    tags, hidden = marks_of(state).of(place, name)
-    return {"tags": tags, "hidden": hidden}
+def _mark(marks: Marks, what: str, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    change = marks.set_tags if what == "tags" else marks.set_hidden
+    change(place, name, values.get(what))
+    return dict(zip(("tags", "hidden"), marks.of(place, name), strict=True))
 
 
 def stop_run(path: Path) -> int:
@@ -191,7 +177,9 @@ def _holder(path: Path) -> psutil.Process | None:
     import psutil
 
     lock = path / "run.lock"
-    about = _written(lock)
+    about: dict[str, Any] = {}
+    with suppress(OSError):
+        about = as_object(read_plain(lock, 4096))
     if about.get("host") != socket.gethostname() or type(about.get("pid")) is not int:
         return None
     with suppress(psutil.Error, OSError, ValueError, OverflowError):
@@ -199,10 +187,3 @@ def _holder(path: Path) -> psutil.Process | None:
         if any(os.path.samefile(file.path, lock) for file in process.open_files() if file.path.endswith("/run.lock")):
             return process
     return None
-
-
-def _written(lock: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(read_plain(lock, 4096))
-        return found if isinstance(found, dict) else {}
-    return {}

@@ -73,20 +73,17 @@ def inlined_page(recorded: dict[str, Any], title: str) -> str:
     )
     page = page.replace("<title>rookery</title>", f"<title>{html.escape(title)}</title>")
     shown = " ".join(part for part in PARTS if recorded.get(part))
-    marks = f'data-report="{shown}" data-first="{html.escape(_first_view(list(recorded.get("runs", ()))))}"'
+    ids = list(recorded.get("runs", ()))  # a report on one run opens on that run, others on the table of runs
+    first = "/runs/" + "/".join(quote(word, safe="") for word in ids[0].split("/", 1)) if len(ids) == 1 else "/"
+    marks = f'data-report="{shown}" data-first="{html.escape(first)}"'
     return page.replace("<html ", f"<html {marks} ").replace("</head>", f"{head}\n</head>")
-
-
-def _first_view(ids: Sequence[str]) -> str:
-    """A report on one run opens on that run, others on the table of runs."""
-    return "/runs/" + "/".join(quote(word, safe="") for word in ids[0].split("/", 1)) if len(ids) == 1 else "/"
 
 
 def _modules() -> dict[str, str]:
     """Every module by a name of its own, as an address that holds it."""
     folder = STATIC / "js"
     modules = [path for path in sorted(folder.rglob("*.js")) if _is_module(f"js/{path.relative_to(folder)}")]
-    return {_name(path): _address(_code(path)) for path in modules}
+    return {_name(path): _address("text/javascript", _code(path).encode()) for path in modules}
 
 
 def _code(module: Path) -> str:
@@ -102,8 +99,8 @@ def _name(module: Path) -> str:
     return f"rookery/{module.relative_to(STATIC / 'js').as_posix()}"
 
 
-def _address(code: str) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(code.encode()).decode()}"
+def _address(kind: str, contents: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(contents).decode()}"
 
 
 def _is_module(name: str) -> bool:
@@ -112,11 +109,11 @@ def _is_module(name: str) -> bool:
 
 def _style(name: str) -> str:
     """A style sheet with its pictures."""
-    return PICTURE.sub(lambda found: f'url("{_picture(found[1])}")', _text(name))
 
+    def inlined(found: re.Match[str]) -> str:
+        return f'url("{_address("image/svg+xml", (STATIC / found[1]).read_bytes())}")'
 
-def _picture(name: str) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode((STATIC / name).read_bytes()).decode()}"
+    return PICTURE.sub(inlined, _text(name))
 
 
 def _text(name: str) -> str:

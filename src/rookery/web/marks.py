@@ -15,6 +15,7 @@ from typing import Any
 
 from rookery.errors import OptionError
 from rookery.files import SAFE, read_plain, wait_for_lock
+from rookery.training.storage.run_record import as_object
 from rookery.user_dirs import read_own, state_folder, write_own
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.run_folders import RunFolders, file_stamp
@@ -135,8 +136,8 @@ def _mark(value: Any) -> Mark | None:
 
 def _run_id(path: Path) -> str | None:
     """The id of the run that is in a folder now."""
-    with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
-        found = json.loads(read_plain(path / "run.json", 1 << 16))["id"]
+    with suppress(OSError):
+        found = as_object(read_plain(path / "run.json", 1 << 16)).get("id")
         return found if isinstance(found, str) else None
     return None
 
