@@ -8,6 +8,7 @@ infos have an `action_mask`, it holds both players' masks, one after the other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,21 +127,22 @@ def counts_episodes(phases: list[Phase]) -> bool:
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """Code and opponents in files and folders by absolute paths, so that the run can be resumed from any folder."""
+    lists = {key: [_absolute(name) for name in getattr(config, key)] for key in ("callbacks", "wrappers")}
+    return with_opponents(config.model_copy(update={**_absolute_sections(config), **lists}), _absolute)
 
-    def absolute(opponents: list[Opponent]) -> list[Opponent]:
-        return [opponent.model_copy(update={"who": _absolute(opponent.who)}) for opponent in opponents]
 
-    evaluation = [_absolute(who) for who in config.evaluation.opponents]
-    baselines = [_absolute(who) for who in config.league.baselines]
-    phases = [phase.model_copy(update={"opponents": absolute(phase.opponents)}) for phase in config.phases]
+def with_opponents(config: RunConfig, name_of: Callable[[str], str]) -> RunConfig:
+    """With other names of all opponents: of training, evaluations and the league."""
+
+    def named(opponents: list[Opponent]) -> list[Opponent]:
+        return [opponent.model_copy(update={"who": name_of(opponent.who)}) for opponent in opponents]
+
+    evaluation, league = config.evaluation, config.league
     changes: dict[str, Any] = {
-        **_absolute_sections(config),
-        "opponents": absolute(config.opponents),
-        "callbacks": [_absolute(name) for name in config.callbacks],
-        "wrappers": [_absolute(name) for name in config.wrappers],
-        "phases": phases,
-        "evaluation": config.evaluation.model_copy(update={"opponents": evaluation}),
-        "league": config.league.model_copy(update={"baselines": baselines}),
+        "opponents": named(config.opponents),
+        "phases": [phase.model_copy(update={"opponents": named(phase.opponents)}) for phase in config.phases],
+        "evaluation": evaluation.model_copy(update={"opponents": list(map(name_of, evaluation.opponents))}),
+        "league": league.model_copy(update={"baselines": list(map(name_of, league.baselines))}),
     }
     return config.model_copy(update=changes)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rookery.config import Opponent, RunConfig
+from rookery.config import RunConfig
 from rookery.console import printable, say
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from rookery.learners.learner import Learner, Tree
@@ -18,7 +18,7 @@ from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import option_classes
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun
-from rookery.training.resolve.seats import NO_STEP_LIMIT
+from rookery.training.resolve.seats import NO_STEP_LIMIT, all_opponents, with_opponents
 from rookery.training.run.loop import Loop
 from rookery.training.storage.checkpoint import Checkpoints, load
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
@@ -192,28 +192,12 @@ def load_into(loop: Loop, saved: Any) -> tuple[Any, dict[str, Any]]:
 def with_fixed_versions(config: RunConfig) -> RunConfig:
     """Opponents such as "registry:agents@champion" as the folders of the versions that these are now, so that a resumed
     run plays against the same ones."""
-    if not _names_versions(config):
+    named = [opponent.who for opponent in all_opponents(config)]
+    if not any(who.startswith(PREFIX) for who in (*named, *config.evaluation.opponents, *config.league.baselines)):
         return config
-    changes: dict[str, Any] = {
-        "opponents": _fixed(config.opponents),
-        "phases": [phase.model_copy(update={"opponents": _fixed(phase.opponents)}) for phase in config.phases],
-        "evaluation": config.evaluation.model_copy(
-            update={"opponents": [_folder(who) for who in config.evaluation.opponents]}
-        ),
-        "league": config.league.model_copy(update={"baselines": [_folder(who) for who in config.league.baselines]}),
-    }
-    return config.model_copy(update=changes)
 
+    def folder(who: str) -> str:
+        version = find_version(who)
+        return who if version is None else str(version.resolve())
 
-def _names_versions(config: RunConfig) -> bool:
-    opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
-    return any(who.startswith(PREFIX) for who in (*opponents, *config.evaluation.opponents, *config.league.baselines))
-
-
-def _fixed(opponents: list[Opponent]) -> list[Opponent]:
-    return [opponent.model_copy(update={"who": _folder(opponent.who)}) for opponent in opponents]
-
-
-def _folder(who: str) -> str:
-    version = find_version(who)
-    return who if version is None else str(version.resolve())
+    return with_opponents(config, folder)
