@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ RATES = {
     "is_success": "success_rate",
     "success": "success_rate",
 }  # infos, and the rates that they add up to
+ALL = slice(None)  # rows
 Z = 1.959964  # of a normal distribution, 95 % lie within so many standard deviations
 
 
@@ -111,15 +113,7 @@ def outcomes_of(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[s
     >>> outcomes_of({"final_info": final}, {})
     {'win_rate': [1.0, 0.0]}
     """
-    final, found = infos.get("final_info"), {}
-    if not final:
-        return {}
-    for name in (*RATES, *metadata.get("outcomes", ())):
-        if name in final:
-            values = np.asarray(final[name])[np.asarray(final[f"_{name}"], bool)]
-            rate = RATES.get(name)
-            found[rate or name] = [float(value == 1 if rate else value) for value in values.tolist()]
-    return {name: values for name, values in found.items() if values}
+    return _outcomes(infos.get("final_info") or {}, metadata, ALL)
 
 
 def outcomes_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[str, Any]) -> dict[str, float]:
@@ -128,11 +122,16 @@ def outcomes_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[str, A
     >>> outcomes_of_row({"winner": np.array([0, 1]), "_winner": np.array([False, True])}, 1, {})
     {'win_rate': 1.0}
     """
+    return {name: value for name, (value,) in _outcomes(infos, metadata, slice(row, row + 1)).items()}
+
+
+def _outcomes(final: Mapping[str, Any], metadata: Mapping[str, Any], rows: slice) -> dict[str, list[float]]:
     found = {}
     for name in (*RATES, *metadata.get("outcomes", ())):
-        if name in infos and infos[f"_{name}"][row]:
-            value = infos[name][row]
-            found[RATES.get(name, name)] = float(value == 1 if name in RATES else value)
+        if name in final:
+            values = np.asarray(final[name][rows])[np.asarray(final[f"_{name}"][rows], bool)].tolist()
+            if values:
+                found[RATES.get(name, name)] = [float(value == 1 if name in RATES else value) for value in values]
     return found
 
 
@@ -141,7 +140,7 @@ PREFIX = "info/"  # of these metrics
 RESTARTED = "restarted"  # the engine's own info of episodes that a failure cut short, 1 wherever it is: runs count them
 
 
-def final_numbers(final: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def final_numbers(final: Mapping[str, Any], metadata: Mapping[str, Any], rows: slice = ALL) -> dict[str, np.ndarray]:
     """The finite numbers of episodes that ended in one step, by name, from a step's `final_info`. Infos that
     `outcomes_of` turns into metrics, and those of the engine itself, are omitted.
 
@@ -149,11 +148,12 @@ def final_numbers(final: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict
     >>> final_numbers(final, {})
     {'equity': array([5.])}
     """
-    found = {}
-    for name, column in _columns(final, metadata):
-        values = _numbers(column[np.asarray(final[f"_{name}"], bool)])
-        if len(values):
-            found[name[:LONGEST_NAME]] = values
+    found, named = {}, (*RATES, *metadata.get("outcomes", ()), RESTARTED)
+    for name, column in final.items():
+        if isinstance(column, np.ndarray) and column.ndim == 1 and f"_{name}" in final and name not in named:
+            values = _numbers(column[rows][np.asarray(final[f"_{name}"][rows], bool)])
+            if len(values):
+                found[name[:LONGEST_NAME]] = values
     return found
 
 
@@ -163,18 +163,8 @@ def final_numbers_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[s
     >>> final_numbers_of_row({"equity": np.array([5.0, 6.0]), "_equity": np.array([True, True])}, 1, {})
     {'info/equity': 6.0}
     """
-    found: dict[str, float] = {}
-    for name, column in _columns(infos, metadata):
-        if infos[f"_{name}"][row] and len(found) < MOST_NUMBERS:
-            found |= {PREFIX + name[:LONGEST_NAME]: float(x) for x in _numbers(column[row : row + 1])}
-    return found
-
-
-def _columns(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
-    named = (*RATES, *metadata.get("outcomes", ()), RESTARTED)
-    for name, column in infos.items():
-        if isinstance(column, np.ndarray) and column.ndim == 1 and f"_{name}" in infos and name not in named:
-            yield name, column
+    numbers = final_numbers(infos, metadata, slice(row, row + 1)).items()
+    return {PREFIX + name: float(value) for name, (value,) in islice(numbers, MOST_NUMBERS)}
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
