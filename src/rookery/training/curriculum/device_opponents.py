@@ -31,7 +31,7 @@ from rookery.training.curriculum.device_draws import (
     pick_many,
 )
 from rookery.training.curriculum.opponents import COPY_EVERY
-from rookery.training.league.league import SELF, League, priorities
+from rookery.training.league.league import SELF, League, priorities, shares_of
 from rookery.training.players.agents import AgentPlayer, find_player
 from rookery.training.players.file_player import RandomPlayer
 from rookery.training.resolve.seats import SCRIPTS, Seat
@@ -66,9 +66,9 @@ class DeviceOpponents:
         if self._places:
             self._stacks.append((POLICIES, self._places, make_stack(learner.policy, self._places, num_envs), None))
         self.names = [*WORLD_PLAYED, *self._at]  # by number
-        others = [who for who in (*named, *(league.baselines if has_archive else ())) if self._is_other(who)]
-        for who in dict.fromkeys(others):
-            self._add_named(who, num_envs)
+        for who in dict.fromkeys([*named, *(league.baselines if has_archive else ())]):
+            if who not in (*COPIES, "archive") and who.lower() not in SCRIPTS:
+                self._add_named(who, num_envs)
         self._samples = not all(opponent.deterministic for opponent in opponents)
         self._nothing = torch.as_tensor(seat.nothing, device=self._device)
 
@@ -163,12 +163,9 @@ class DeviceOpponents:
         league, settings = self.league, self.league.settings
         members = [member for member in league.archive.active if member.name in self._at]
         baselines = [code_of(self.number_of(SCRIPTS.get(who.lower(), who)), False) for who in league.baselines]
-        shares = [settings.pfsp, settings.random] if members else [0.0, 0.0]
-        shares.append(settings.baseline if baselines else 0.0)
+        shares = shares_of(len(members), len(baselines), settings)
         if not any(shares):
-            if not members:
-                return torch.full_like(kind, code_of_copy(SELF, False), dtype=torch.int64)
-            shares[1] = 1.0
+            return torch.full_like(kind, code_of_copy(SELF, False), dtype=torch.int64)
         ways = pick_many(self._doubles(shares), kind)
         codes = self._integers([code_of(self.names.index(member.name), False) for member in members] or [0])
         by_win_rate = priorities(members, settings.hardness) if members else [1.0]
@@ -223,9 +220,6 @@ class DeviceOpponents:
 
     def _name_place(self, place: int, name: str) -> None:
         self._at[place] = self.names[POLICIES + place] = name
-
-    def _is_other(self, who: str) -> bool:
-        return who not in (*COPIES, "archive") and who.lower() not in SCRIPTS
 
     def _add_named(self, who: str, num_envs: int) -> None:
         player = find_player(who, self.seat, self._runs_dir)

@@ -35,7 +35,7 @@ def choose_opponent(
 
     As long as there are no members it is a baseline or, if baselines have no share, the learner itself.
     """
-    shares = _shares(len(members), len(baselines), settings)
+    shares = shares_of(len(members), len(baselines), settings)
     if not any(shares):
         return OpponentChoice("self", SELF)
     way = pick(shares, kind)
@@ -51,7 +51,7 @@ def draw_chances(win_rates: Mapping[str, float], baselines: Sequence[str], setti
     >>> draw_chances({"step-1": 0.5, "step-2": 1.0}, ["weak"], LeagueOptions())
     {'step-1': 0.8, 'step-2': 0.1, 'weak': 0.1}
     """
-    shares = _normalised(_shares(len(win_rates), len(baselines), settings))
+    shares = _normalised(shares_of(len(win_rates), len(baselines), settings))
     weights = _normalised(_priorities(list(win_rates.values()), settings.hardness))
     members = shares[0] * weights + shares[1] / max(1, len(win_rates))
     found = dict(zip(win_rates, members.round(6).tolist(), strict=True))
@@ -63,7 +63,7 @@ def _normalised(weights: Sequence[float] | np.ndarray) -> np.ndarray:
     return np.asarray(weights) / (np.sum(weights) or 1.0)
 
 
-def _shares(members: int, baselines: int, settings: LeagueOptions) -> list[float]:
+def shares_of(members: int, baselines: int, settings: LeagueOptions) -> list[float]:
     """Of members by their win rates, of members drawn uniformly, and of baselines; all 0 for the learner itself."""
     by_win_rate, uniform = (settings.pfsp, settings.random) if members else (0.0, 0.0)
     shares = [by_win_rate, uniform, settings.baseline if baselines else 0.0]
