@@ -15,7 +15,7 @@ from gymnasium.vector import VectorEnv
 
 from rookery.config import RunConfig
 from rookery.engine.settings import plain_int
-from rookery.errors import OptionError, WorldError
+from rookery.errors import OptionError
 from rookery.training.resolve.world_choice import SESSION_NOTE, World, choose_learner
 
 ALONE = ("num_envs", "single_observation_space", "single_action_space")
@@ -87,38 +87,22 @@ def _makes_vector_env(world: Any) -> bool:
 
 def tensor_run(config: RunConfig, source: TensorWorld) -> tuple[RunConfig, World, tuple[gym.Space, gym.Space]]:
     """What a run on such envs is: its config with all choices made, its world, and the spaces of one env."""
+    from rookery.engine.tensor_vector_env import first_tensor  # imports torch
+
     _refuse_options(config)
     envs = source.open(config)
     inner = getattr(envs, "unwrapped", envs)
-    device = _device_of(envs)
+    tensor = first_tensor(envs.reset()[0])
+    assert tensor is not None  # or they would return arrays, and be an `ArrayVectorEnv`
     num_envs = plain_int(inner.num_envs)
     if isinstance(config.num_envs, int) and config.num_envs != num_envs:
         raise OptionError(f"`num_envs` = {config.num_envs}, but the vector env has {num_envs}: omit it")
     spaces = inner.single_observation_space, inner.single_action_space
     learner = choose_learner(spaces[1]) if config.learner == "auto" else config.learner
-    changes: dict[str, Any] = {"device": device if config.device == "auto" else config.device}
+    changes: dict[str, Any] = {"device": str(tensor.device) if config.device == "auto" else config.device}
     changes |= {"backend": "tensor", "num_envs": num_envs, "workers": 1, "groups": 1, "learner": learner}
     name = config.world.rpartition(":")[2]
     return config.model_copy(update=changes), World(name, source, kernel=False, note=SESSION_NOTE), spaces
-
-
-def _device_of(envs: Any) -> str:
-    """Where its observations are; refuses what is not a vector env of tensors."""
-    from rookery.engine.tensor_vector_env import (
-        check_interface,
-        first_tensor,  # imports torch
-    )
-
-    inner = getattr(envs, "unwrapped", envs)
-    check_interface(inner)
-    tensor = first_tensor(envs.reset()[0])
-    if tensor is None:
-        raise WorldError(
-            f"{type(inner).__name__} returns observations that are not tensors, and does not say how its envs are "
-            f"made: "
-            "give the class of one env, or a function that makes one"
-        )
-    return str(tensor.device)
 
 
 def _refuse_options(config: RunConfig) -> None:
