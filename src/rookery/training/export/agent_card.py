@@ -7,7 +7,6 @@ import copy
 import html
 import json
 import os
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +28,16 @@ from rookery.monitor import jsonl
 from rookery.training.evaluation.trained_run import TrainedRun
 from rookery.training.resolve.resolved_run import evaluation_seed
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_history import package_versions
 from rookery.version import __version__
 
-PACKAGES = ("gymnasium", "numpy", "torch")
+PACKAGES = ("rookery", "gymnasium", "numpy", "torch")
 
 
 def export_card(run: RunDir, out: str | Path | None = None, overwrite: bool = False) -> Path:
     """Write the card of a run's agent to a Markdown file (`README.md` in the run's folder). Returns its path."""
-    path = Path(out or run.outputs / "README.md")
-    if path.suffix != ".md":
-        raise OptionError(f"an agent card is a Markdown file: its name should end in .md, got {path.name!r}")
-    confirm_overwrite(path, overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [card_text(run).encode()])
-    return path
+    path = checked_path(out or run.outputs / "README.md", "an agent card is a Markdown file", ".md", overwrite)
+    return written(path, card_text(run).encode())
 
 
 def card_text(run: RunDir) -> str:
@@ -142,12 +137,7 @@ def _settings(config: RunConfig) -> str:
 
 
 def _versions() -> str:
-    found = {"rookery": __version__}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    found = {name: number for name, number in package_versions().items() if name in PACKAGES}
     return "\n".join(f"- {name} {number}" for name, number in found.items()) + "\n\nThese wrote the card."
 
 
@@ -264,6 +254,22 @@ def outputs_match(expected: np.ndarray, perturbed: np.ndarray, actual: np.ndarra
         return bool(np.array_equal(expected, actual))
     scale, rounding = np.abs(expected).max(initial=1.0), np.abs(expected - perturbed).max(initial=0.0)
     return bool(np.abs(expected - actual).max(initial=0.0) <= max(TOLERANCE * scale, ROUNDING_FACTOR * rounding))
+
+
+def checked_path(out: str | Path, what: str, suffix: str, overwrite: bool) -> Path:
+    """Where an export is written: `what` says why its name ends so. The user is asked before a file is overwritten."""
+    path = Path(out)
+    if path.suffix != suffix:
+        raise OptionError(f"{what}: its name should end in {suffix}, got {path.name!r}")
+    confirm_overwrite(path, overwrite)
+    return path
+
+
+def written(path: Path, contents: bytes) -> Path:
+    """The path, to which the contents were written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, [contents])
+    return path
 
 
 def confirm_overwrite(path: Path, overwrite: bool) -> None:

@@ -14,18 +14,19 @@ import numpy as np
 import torch
 
 from rookery.engine.wrapping import size_of
-from rookery.errors import MissingExtra, OptionError, RunError
-from rookery.files import replace_file
+from rookery.errors import MissingExtra, RunError
 from rookery.learners.agent import Agent
 from rookery.standalone.writer import CALLS, answers, describe, standalone_text
 from rookery.training.evaluation.trained_run import AgentOrRun, TrainedRun, open_agent
 from rookery.training.export.agent_card import (
     PolicyModule,
+    checked_path,
     confirm_overwrite,
     has_action_masks,
     outputs_match,
     perturbed,
     world_title,
+    written,
 )
 from rookery.training.resolve.seats import Seat
 from rookery.training.storage.load_agent import agent_from
@@ -76,10 +77,7 @@ def export_onnx(
         metadata["image_size"] = "x".join(map(str, size_of(trained.config.image_size)))
     path = Path(out) if out is not None else trained.run.outputs / "policy.onnx"
     confirm_overwrite(path, overwrite)
-    contents = to_onnx(model, metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [contents])
-    return path
+    return written(path, to_onnx(model, metadata))
 
 
 def to_onnx(model: PolicyModule, metadata: dict[str, str]) -> bytes:
@@ -183,19 +181,14 @@ def export_standalone(
     if shipped is not None:
         saved, has_mask = shipped_tree(shipped.name), False
         about = {"world": shipped.name, "learner": saved["learner"], "rookery": __version__}
-        path = Path(out or f"{shipped.name}_agent.py")
+        usual = Path(f"{shipped.name}_agent.py")
     else:
         assert run is not None  # or the default game's agent would be written
         trained = open_agent(run, runs_dir, best, trust=False)
         (saved, about), has_mask = agent_facts(trained), has_action_masks(trained)
-        path = Path(out or trained.run.outputs / "agent.py")
-    if path.suffix != ".py":
-        raise OptionError(f"a standalone agent is a Python file: its name should end in .py, got {path.name!r}")
-    confirm_overwrite(path, overwrite)
-    text = checked_text(saved, about, has_mask, path.stem)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [text.encode()])
-    return path
+        usual = trained.run.outputs / "agent.py"
+    path = checked_path(out or usual, "a standalone agent is a Python file", ".py", overwrite)
+    return written(path, checked_text(saved, about, has_mask, path.stem).encode())
 
 
 def agent_facts(trained: TrainedRun) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,11 +14,17 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.errors import MissingExtra, OptionError, RunError
-from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.learners.normalize import CLIP, RunningNorm
 from rookery.training.evaluation.trained_run import AgentOrRun, open_agent
-from rookery.training.export.agent_card import PolicyModule, confirm_overwrite, outputs_match, perturbed
+from rookery.training.export.agent_card import (
+    PolicyModule,
+    checked_path,
+    confirm_overwrite,
+    outputs_match,
+    perturbed,
+    written,
+)
 
 ACTIVATIONS = {"tanh": "Tanh", "relu": "ReLU", "elu": "ELU", "gelu": "GELU", "silu": "SiLU"}
 ROWS = 64
@@ -47,23 +53,20 @@ def export_sb3(
     The model's actions are compared with the agent's before anything is written. Returns the files.
     """
     trained = open_agent(run, runs_dir, best, trust)
-    path = Path(out or trained.run.outputs / "sb3_model.zip")
-    if path.suffix != ".zip":
-        raise OptionError(f"a model of Stable-Baselines3 is a zip file: its name should end in .zip, got {path.name!r}")
+    usual = trained.run.outputs / "sb3_model.zip"
+    path = checked_path(out or usual, "a model of Stable-Baselines3 is a zip file", ".zip", overwrite)
     statistics = path.with_name(f"{path.stem}_vecnormalize.pkl")
     agent, norm = trained.agent, cast("RunningNorm | None", trained.agent.policy.encoder.norm)
     model = sb3_model(agent)
     check_actions(agent, model)
-    files = [path] if norm is None else [path, statistics]
-    for file in files:
-        confirm_overwrite(file, overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if norm is not None:
+        confirm_overwrite(statistics, overwrite)
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model.zip")
-        replace_file(path, [(Path(folder) / "model.zip").read_bytes()])
+        files = [written(path, (Path(folder) / "model.zip").read_bytes())]
         if norm is not None:
             _vecnormalize(agent, norm).save(str(Path(folder) / "statistics.pkl"))
-            replace_file(statistics, [(Path(folder) / "statistics.pkl").read_bytes()])
+            files.append(written(statistics, (Path(folder) / "statistics.pkl").read_bytes()))
     return files
 
 

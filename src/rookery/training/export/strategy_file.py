@@ -16,11 +16,10 @@ from rookery.data.calendars import timeframe_name
 from rookery.data.features import memory
 from rookery.engine.env_factory import kernel_of
 from rookery.errors import OptionError
-from rookery.files import replace_file
 from rookery.standalone.market_account import WORLDS
 from rookery.standalone.writer import harmless
 from rookery.training.evaluation.trained_run import AgentOrRun, open_run
-from rookery.training.export.agent_card import confirm_overwrite
+from rookery.training.export.agent_card import checked_path, written
 from rookery.training.export.onnx_file import agent_facts, checked_text
 from rookery.training.resolve.world_choice import find
 
@@ -50,15 +49,11 @@ def export_strategy(
     """Write the agent of a run as a strategy of "freqtrade" or "nautilus" to the Python file `out`
     (`freqtrade_strategy.py` in the run's folder). Its actions are compared with the agent's before."""
     trained = open_run(run, runs_dir, best, trust=False)
-    path = Path(out or trained.run.outputs / f"{program}_strategy.py")
-    if path.suffix != ".py":
-        raise OptionError(f"a strategy is a Python file: its name should end in .py, got {path.name!r}")
-    confirm_overwrite(path, overwrite)
+    usual = trained.run.outputs / f"{program}_strategy.py"
+    path = checked_path(out or usual, "a strategy is a Python file", ".py", overwrite)
     saved, about = agent_facts(trained)
     text = strategy_text(program, checked_text(saved, about, False, path.stem), about, trained.config)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, [text.encode()])
-    return path
+    return written(path, text.encode())
 
 
 def strategy_text(program: Program, agent: str, about: Mapping[str, Any], config: RunConfig) -> str:
