@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-HEADINGS = ("against", "games", "won (95 % CI)", "drawn", "lost (95 % CI)", "length", "return")
+from rookery.printing import plain_table
+
+HEADINGS = ("against", "games>", "won (95 % CI)>", "drawn>", "lost (95 % CI)>", "length>", "return>")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,11 +125,7 @@ class GamesResult(EvaluationResult):
         """A table with a row for each opponent. Lines are never cut: names can be copied."""
         step = f" at step {self.step:,}" if self.step is not None else ""
         print(f"{self.agent}{step}, seed {self.seed}, {self.seconds:.1f} s")
-        rows = [HEADINGS, *map(_row, self.opponents)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for first, *others in rows:
-            cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-            print(first.ljust(widths[0]), *cells, sep="  ")
+        print(*plain_table(HEADINGS, [_row(row) for row in self.opponents]), sep="\n")
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:

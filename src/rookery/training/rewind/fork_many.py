@@ -20,6 +20,7 @@ from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
 from rookery.gate import allow_given
 from rookery.monitor.formatting import count, number
+from rookery.printing import plain_table
 from rookery.training.seeds.processes import NEW, SeedProcesses, SeedRun, Shares, divide
 from rookery.training.seeds.train_seeds import seed_list
 from rookery.training.storage.run_dir import RunDir
@@ -82,10 +83,7 @@ class ForksResult:
     def print(self) -> None:
         """Print the table, the parent first."""
         rows = [{**self.parent, "seed": None, "settings": {}}, *self.forks]
-        lines = [HEADS, *(_cells(each) for each in rows)]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(HEADS))]
-        for line in lines:
-            print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(*plain_table(HEADS, [_cells(each) for each in rows]), sep="\n")
         for fork in self.forks:
             if fork["error"]:
                 print(f"{fork['name']} failed: {fork['error']}")
