@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.console import say
+from rookery.console import printable, say
 from rookery.errors import MissingExtra
 from rookery.files import beside, named, own_folder
 from rookery.monitor.events import Event
@@ -42,6 +42,17 @@ def plot_run(folder: str | Path) -> Path | None:
         return draw_learning(folder)
     except Exception as error:  # noqa: BLE001 - a plot must never end a run
         say(f"the plot was not drawn: {error or type(error).__name__}")
+        return None
+
+
+def drawn_if_possible(draw: Callable[[], Path], is_wanted: bool = False) -> Path | None:
+    """The plot beside a table: unless somebody asked for it, the table is still useful without."""
+    try:
+        return draw()
+    except (MissingExtra, OSError) as error:
+        if is_wanted:
+            raise
+        say(f"the plot was not drawn: {printable(error)}")
         return None
 
 

@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rookery.console import say
 from rookery.engine.settings import positive_int
-from rookery.errors import MissingExtra, OptionError
+from rookery.errors import OptionError
 from rookery.files import check_file, own_folder
+from rookery.monitor.plots import drawn_if_possible
 from rookery.training.league.archive import StoredLeague, stored_league
 from rookery.training.league.league_table import (
     PLOT_FILE,
@@ -160,11 +160,7 @@ def _refuse_empty(runs: list[RunDir], stored: list[StoredLeague], report: Tourna
 def _draw(
     wish: str | Path | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None
 ) -> Path | None:
-    """Draw the plot. It may fail only if it was requested."""
-    try:
+    def draw() -> Path:
         return draw_league(stored, report, Path(wish) if wish else own_folder(run.plots) / PLOT_FILE)
-    except (MissingExtra, OSError) as error:
-        if wish:
-            raise
-        say(f"the plot was not drawn: {error}")
-        return None
+
+    return drawn_if_possible(draw, bool(wish))

@@ -16,17 +16,11 @@ from rookery.config.schema import SEEDS
 from rookery.config.train_options import TrainOptions
 from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
-from rookery.errors import MissingExtra, OptionError
+from rookery.errors import OptionError
 from rookery.files import own_folder
 from rookery.monitor.formatting import count, number, percent, rate
-from rookery.monitor.statistics import (
-    CONFIDENCE,
-    EPISODE,
-    EVALUATION,
-    bootstrap_interval,
-    interquartile_mean,
-    read_curve,
-)
+from rookery.monitor.plots import drawn_if_possible
+from rookery.monitor.statistics import CONFIDENCE, bootstrap_interval, interquartile_mean
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run
 from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.seeds.processes import (
@@ -41,6 +35,7 @@ from rookery.training.seeds.processes import (
     seed_runs,
     with_known_engine,
 )
+from rookery.training.show.comparison import plot
 from rookery.training.storage.run_groups import group_runs
 from rookery.training.storage.runs_table import row
 from rookery.user_code import end_import
@@ -189,32 +184,23 @@ def _announcement(runs: Sequence[SeedRun], shares: Shares) -> str:
 def _result(processes: SeedProcesses) -> SeedsResult:
     done = [one for one in processes.all if one.state == "finished"]
     failed = [one for one in processes.all if one.state == "failed"]
-    last, best = ([_number(one, key) for one in done] for key in ("last_eval", "best_eval"))
+    last, best = ([row(one.seed_run.run)[key] for one in done] for key in ("last_eval", "best_eval"))
     stopped = None if len(done) == len(processes.all) else processes.signal
-    code = 128 + stopped if stopped is not None else max((_status(one) for one in failed), default=0)
+    worst = max((max(one.status or 0, 1) for one in failed), default=0)  # that of a run that a signal killed is below 0
     return SeedsResult(
         runs=[_row(one) for one in processes.all],
         evaluation=_summary(last),
         best_evaluation=_summary(best),
         errors={one.seed_run.seed: processes.output(one) or f"exit status {one.status}" for one in failed},
         plot=_draw(done),
-        exit_code=code,
+        exit_code=worst if stopped is None else 128 + stopped,
     )
-
-
-def _status(one: SeedProcess) -> int:
-    """The exit status of a failed run; a run that a signal has killed counts as failed."""
-    return one.status if one.status is not None and one.status > 0 else 1
 
 
 def _row(one: SeedProcess) -> dict[str, Any]:
     run = one.seed_run.run
     found = row(run) if run.path.is_dir() else {"name": run.name, "steps": None, "path": str(run.path)}
     return {"seed": one.seed_run.seed, **found, "state": one.state}
-
-
-def _number(one: SeedProcess, key: str) -> float | None:
-    return row(one.seed_run.run)[key]
 
 
 def _summary(values: Sequence[float | None]) -> dict[str, float] | None:
@@ -227,22 +213,12 @@ def _summary(values: Sequence[float | None]) -> dict[str, float] | None:
 
 def _draw(done: Sequence[SeedProcess]) -> Path | None:
     """The curves of all seeds as a band; None if there are none, or they cannot be drawn."""
-    from rookery.monitor.plots import CurveGroup, draw_groups
-
     runs = [one.seed_run.run for one in done]
     if not runs:
         return None
-    for metric in (EVALUATION, EPISODE):
-        curves = [read_curve(run.metrics, metric) for run in runs if run.metrics.is_file()]
-        if any(len(curve.x) for curve in curves):
-            break
-    name = group_runs(runs)[0].name
-    file = own_folder(runs[0].path.parent / "plots") / f"{name.partition(' ')[0]}-seeds.png"
-    try:
-        return draw_groups([CurveGroup(name, curves)], file, metric, title=str(row(runs[0])["world"]))
-    except (MissingExtra, OSError) as error:
-        say(f"the plot was not drawn: {error}")
-        return None
+    name = group_runs(runs)[0].name.partition(" ")[0]
+    file = own_folder(runs[0].path.parent / "plots") / f"{name}-seeds.png"
+    return drawn_if_possible(lambda: plot(*(run.path for run in runs), x="steps", out=file))
 
 
 REDRAW_SECONDS, LINE_SECONDS = 0.5, 10.0

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rookery.console import printable, say
-from rookery.errors import MissingExtra, OptionError, RunError
+from rookery.console import printable
+from rookery.errors import OptionError, RunError
 from rookery.files import check_file, own_folder
+from rookery.monitor.plots import CurveGroup, draw, draw_groups, drawn_if_possible
 from rookery.monitor.statistics import EPISODE, EVALUATION, history, read_curve, scalars
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import (
@@ -79,7 +80,8 @@ def compare(
     different = differences([group.runs[0] for group in groups])
     if any(len(group.runs) > 1 for group in groups):
         different.pop("seed", None)
-    return ComparisonResult(group_rows(groups), different, _draw_if_possible(groups, runs_dir, x, metric, out))
+    drawn = drawn_if_possible(lambda: _draw(groups, runs_dir, x, metric, out), out is not None)
+    return ComparisonResult(group_rows(groups), different, drawn)
 
 
 def plot(
@@ -115,31 +117,14 @@ def _groups(runs: Sequence[NamedRun], runs_dir: str | Path, each: bool, out: str
 
 
 def _own_plot(run: RunDir, out: str | Path | None) -> Path:
-    from rookery.monitor.plots import draw
-
     if not run.metrics.is_file():
         raise RunError(f"{run.name} has no metrics.jsonl, from which its plot would be drawn")
     return draw(run.metrics, out or own_folder(run.plots) / "learning.png")
 
 
-def _draw_if_possible(
-    groups: Sequence[RunGroup], runs_dir: str | Path, x: Axis | None, metric: str | None, out: str | Path | None
-) -> Path | None:
-    """The plot beside a table: without it, the table is still useful."""
-    try:
-        return _draw(groups, runs_dir, x, metric, out)
-    except (MissingExtra, OSError) as error:
-        if out is not None:
-            raise
-        say(f"the plot was not drawn: {printable(error)}")
-        return None
-
-
 def _draw(
     groups: Sequence[RunGroup], runs_dir: str | Path, x: Axis | None, metric: str | None, out: str | Path | None
 ) -> Path:
-    from rookery.monitor.plots import draw_groups
-
     axis = x or "steps"
     drawn, curves = _curves(groups, axis, metric)
     if out is None:
@@ -156,7 +141,6 @@ def _file_name(metric: str, axis: str, names: Sequence[str]) -> str:
 
 def _curves(groups: Sequence[RunGroup], axis: Axis, wanted: str | None) -> tuple[str, list[Any]]:
     """The metric that is drawn, and its curves. Without evaluations it is the return of the training's episodes."""
-    from rookery.monitor.plots import CurveGroup
 
     def read(metric: str) -> list[CurveGroup]:
         paths = [(group, [run.metrics for run in group.runs if run.metrics.is_file()]) for group in groups]
