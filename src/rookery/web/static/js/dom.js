@@ -68,9 +68,21 @@ export const unseen = (text) => h("span", { class: "visually-hidden" }, text);
 export const scrolled = (label, child, cls = "scroll") =>
   h("div", { class: cls, tabindex: 0, role: "region", "aria-label": label }, child);
 
-/** A table with titles above its columns: texts, [text, class], or null for none; `rows` are its <tr>. */
-export function headed(heads, rows, attributes = {}) {
+/**
+ * A table with titles above its columns: texts, [text, class], or null for none; `rows` are its <tr>. `caption` says
+ * what it shows, for people who do not see the page.
+ */
+export function headed(heads, rows, { caption = null, ...attributes } = {}) {
   const title = ([text, cls]) => h("th", { scope: "col", class: cls }, text);
   const head = heads.map((one) => (one === null ? h("td") : title([one].flat())));
-  return h("table", attributes, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows));
+  return h("table", attributes, caption && h("caption", { class: "visually-hidden" }, caption),
+    h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows));
+}
+
+/** One of several to choose: `options` is [[value, text], ...]. */
+export function radios(name, legend, options, chosen, change) {
+  const option = ([value, text]) => h("label", {}, h("input", {
+    type: "radio", name, value, checked: chosen === value, onchange: () => change({ [name]: value }),
+  }), text);
+  return h("fieldset", { class: "choice" }, h("legend", {}, legend), options.map(option));
 }

@@ -2,13 +2,12 @@
 
 import { get, runPath, split } from "../api.js";
 import { colour, dash } from "../chart.js";
-import { card, h, headed, link, put, scrolled, svg } from "../dom.js";
+import { card, h, headed, link, put, radios, scrolled, svg } from "../dom.js";
 import { number, short } from "../format.js";
 import { filtered, NO_FILTERS } from "../runs/run_toolbar.js";
 import { dataTable } from "../table.js";
 
-const TITLES = ["Curve", "Last", "Highest", "Steps"];
-const CLASSES = [false, "number", "number", "number wide"]; // of the columns
+const HEADS = ["Curve", ["Last", "number"], ["Highest", "number"], ["Steps", "number wide"]];
 
 /**
  * `curves` as they are drawn; `row(id)` is what is known of a run. `hidden` is a set of ids, changed in place;
@@ -16,9 +15,7 @@ const CLASSES = [false, "number", "number", "number wide"]; // of the columns
  */
 export function compareLegend(curves, { row, hidden, show, focus, remove }) {
   const lines = curves.map((curve, i) => line(curve, i));
-  return h("table", { class: "curves" }, h("caption", { class: "visually-hidden" }, "Curves"),
-    h("thead", {}, h("tr", {}, TITLES.map((title, i) => h("th", { scope: "col", class: CLASSES[i] }, title)), h("td"))),
-    h("tbody", {}, lines));
+  return headed([...HEADS, null], lines, { caption: "Curves", class: "curves" });
 
   function line(curve, i) {
     const known = curve.y.filter((value) => value !== null), found = row(curve.id), last = known.at(-1) ?? null;
@@ -34,7 +31,7 @@ export function compareLegend(curves, { row, hidden, show, focus, remove }) {
       found ? short(found.steps) : "–"];
     return h("tr", { onpointerenter: () => focus(i), onpointerleave: () => focus(null) },
       h("th", { scope: "row" }, h("span", { class: "curve-name" }, box, sample(i), name)),
-      text.map((one, at) => h("td", { class: CLASSES[at + 1] }, one)), h("td", { class: "number" }, out));
+      text.map((one, at) => h("td", { class: HEADS[at + 1][1] }, one)), h("td", { class: "number" }, out));
   }
 
   function toggle(curve, i, on) {
@@ -83,10 +80,7 @@ const AXES = [["steps", "Steps"], ["time", "Time"], ["episodes", "Episodes"]];
 /** `state` is read, `change(values)` is called with what was chosen. Returns {element, setMetrics(names)}. */
 export function compareControls(state, change) {
   const metric = h("select", { onchange: () => change({ metric: metric.value }) });
-  const axis = h("fieldset", { class: "choice" }, h("legend", {}, "Axis"),
-    AXES.map(([value, title]) => h("label", {}, h("input", {
-    type: "radio", name: "x", value, checked: state.x === value, onchange: () => change({ x: value }),
-  }), title)));
+  const axis = radios("x", "Axis", AXES, state.x, change);
   const amount = h("output", { class: "mono" }, state.smoothing.toFixed(2));
   const smoothing = h("input",
     { type: "range", min: 0, max: 0.99, step: 0.01, value: state.smoothing, oninput: smooth });

@@ -1,7 +1,7 @@
 // The matches of a tournament, page by page, each with a link that plays it again.
 
 import { get } from "../api.js";
-import { h, link, put, unseen } from "../dom.js";
+import { h, headed, link, put, unseen } from "../dom.js";
 import { count } from "../format.js";
 
 const PAGE = 50, RESULTS = { 1: "won", 0: "drawn", "-1": "lost" };
@@ -17,10 +17,8 @@ export function matchTable(container, path, { state, change }, signal) {
     const { player, against, result, from } = state;
     const page = await get(`${path}/matches`, { player, against, result, offset: from, limit: PAGE }, signal);
     const rows = page.number.map((_, k) => matchRow(page, k));
-    const heads = ["Player", "Against", "Result", "Steps", "Match", ""].map((text, k) => (
-      h("th", { scope: "col", class: ["", "", "", "number", "number wide", ""][k] }, text || unseen("Replay"))));
-    put(box, page.total ? h("table", {}, h("caption", { class: "visually-hidden" }, "Matches"),
-      h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)) : h("p", { class: "muted" }, "No such match."));
+    const heads = ["Player", "Against", "Result", ["Steps", "number"], ["Match", "number wide"], unseen("Replay")];
+    put(box, page.total ? headed(heads, rows, { caption: "Matches" }) : h("p", { class: "muted" }, "No such match."));
     said.textContent = page.total ? `${count(from + 1)} to ${count(from + rows.length)} of ${count(page.total)}` : "";
     const move = (by, text) => h("button", {
       type: "button", disabled: by < 0 ? !from : from + PAGE >= page.total,

@@ -1,7 +1,7 @@
 // Pieces of the market pages: figures, tables, links, and commands to copy.
 
 import { part } from "../api.js";
-import { h, link } from "../dom.js";
+import { h, headed, link, scrolled } from "../dom.js";
 
 /** The address of a page: marketPath("paper", "runs", "first"). */
 const marketPath = (kind, place, name) => `/markets/${kind}/${part(place)}/${part(name)}`;
@@ -11,14 +11,12 @@ export const marketLink = (kind, { place, name }, query, ...children) =>
 
 /** A table: heads are texts, those of numbers [text]; each row is its cells, of which the first names it. */
 export function plainTable(label, heads, rows) {
-  const isNumber = heads.map(Array.isArray);
-  const head = heads.map((text, i) => h("th", { scope: "col", class: isNumber[i] && "number" }, text));
+  const classes = heads.map((head) => Array.isArray(head) && "number");
   const line = (cells) => h("tr", {}, cells.map((cell, i) => (i === 0
     ? h("th", { scope: "row" }, cell)
-    : h("td", { class: isNumber[i] && "number" }, cell))));
-  return h("div", { class: "scroll figures-table", tabindex: 0, role: "region", "aria-label": label },
-    h("table", {}, h("caption", { class: "visually-hidden" }, label), h("thead", {}, h("tr", {}, head)),
-      h("tbody", {}, rows.map(line))));
+    : h("td", { class: classes[i] }, cell))));
+  const titles = heads.map((head, i) => [head, classes[i]].flat());
+  return scrolled(label, headed(titles, rows.map(line), { caption: label }), "scroll figures-table");
 }
 
 /** Sentences, each once. */

@@ -1,7 +1,7 @@
 // Champion, challenger and previous version; the gate's decision; all versions.
 
 import { get, runPath } from "../api.js";
-import { card, h, link, put } from "../dom.js";
+import { card, h, headed, link, put, scrolled } from "../dom.js";
 import { count, number, when } from "../format.js";
 import { gain, ratio, share } from "./market_format.js";
 import { marketLink, plainTable } from "./market_parts.js";
@@ -124,7 +124,9 @@ export function auditLog(box, path, signal) {
   function draw() {
     const older = more && h("button", { type: "button", onclick: loadOlder }, "Older entries");
     const rest = "The log is longer: older entries are in audit.jsonl.";
-    put(box, card("Audit log", table(entries), older, !isWhole && !more && h("p", { class: "muted small" }, rest)));
+    const table = headed(HEADS, entries.map(line), { caption: "Audit log" });
+    put(box, card("Audit log", scrolled("Audit log", table, "scroll audit-log"), older,
+      !isWhole && !more && h("p", { class: "muted small" }, rest)));
   }
 
   async function load(before) {
@@ -136,13 +138,6 @@ export function auditLog(box, path, signal) {
 
   const loadOlder = () => load(entries.at(-1)?.entry);
   return { refresh: () => load(null) };
-}
-
-function table(entries) {
-  const head = h("tr", {}, HEADS.map((title) => h("th", { scope: "col" }, title)));
-  return h("div", { class: "scroll audit-log", tabindex: 0, role: "region", "aria-label": "Audit log" },
-    h("table", {}, h("caption", { class: "visually-hidden" }, "Audit log"), h("thead", {}, head),
-      h("tbody", {}, entries.map(line))));
 }
 
 function line({ entry, time, who, what, version, from, to, evidence: found }) {

@@ -1,5 +1,6 @@
 // One session in the page: the picture, its controls, and what the agent thinks.
 
+import { address } from "../api.js";
 import { detailsPanel } from "./details.js";
 import { h, put } from "../dom.js";
 import { count, percent } from "../format.js";
@@ -97,11 +98,8 @@ function label({ human, match, world }) {
  * Returns {send(order), seen(n), close()}. An order is {pause, step, speed, deterministic, seed, keys}.
  */
 function openSession(query, { onLoading, onReplay, onReady, onFrame, onEnd }) {
-  const url = new URL("/api/play", location.href);
+  const url = new URL(address("/api/play", query), location.href);
   url.protocol = url.protocol.replace("http", "ws");
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
-  }
   const socket = new WebSocket(url);
   let ended = false, sentence = null, tiles = null;
   socket.binaryType = "arraybuffer";

@@ -2,7 +2,7 @@
 
 import { addressState } from "../address_state.js";
 import { get, part } from "../api.js";
-import { h, put } from "../dom.js";
+import { card, h, put } from "../dom.js";
 import { showHead, showTournament, tournamentPlayers, trainingPlayers, winMatrix } from "../league/player_tables.js";
 import { matchTable } from "../league/match_table.js";
 import { agentRatings, ratingCurves } from "../league/rating_charts.js";
@@ -42,7 +42,6 @@ const NAMES = ["head", "curves", "training", "tournament", "players", "agents", 
 
 function layout(container) {
   const parts = Object.fromEntries(NAMES.map((name) => [name, h("div")]));
-  const card = (title, ...inside) => h("section", { class: "card" }, h("h2", {}, title), inside);
   parts.inTraining = h("div", {}, card("Ratings over time", parts.curves),
     h("section", { class: "league-part" }, h("h2", {}, "Opponents in training"), parts.training));
   parts.inTournament = h("div", {}, parts.tournament,

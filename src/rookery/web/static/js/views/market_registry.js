@@ -3,12 +3,11 @@
 import { addressState } from "../address_state.js";
 import { get, part } from "../api.js";
 import { card, command, h, put } from "../dom.js";
-import { AccountBoard, worthPanel } from "../markets/account_board.js";
+import { accountBoard, worthPanel } from "../markets/account_board.js";
 import { aliasCards, auditLog, gateView, versionTable } from "../markets/registry_views.js";
 import { share } from "../markets/market_format.js";
 import { marketLink } from "../markets/market_parts.js";
 import { colour } from "../chart.js";
-import { zoomBar } from "../run/curve_panel.js";
 import { poll } from "../stream.js";
 
 const AGAIN_MS = 2000;
@@ -53,7 +52,7 @@ function head(registry) {
     registry.paper && marketLink("paper", registry, "", "Paper account"));
 }
 
-/** A version beside who was champion: conditions, figures, and the accounts of both. Returns its board. */
+/** A version beside who was champion: conditions, figures, and the accounts of both. Returns its board, if any. */
 function comparison(box, path, registry, number, pick) {
   const version = registry.versions.find((one) => one.number === number);
   if (!version?.decision) {
@@ -61,13 +60,10 @@ function comparison(box, path, registry, number, pick) {
       command(`rookery deploy STUDY_OR_RUN --to ${registry.path}`)));
     return null;
   }
-  const grid = h("div", { class: "grid compared" }), decided = registry.versions.filter((one) => one.decision);
-  const board = new AccountBoard(path, { onChange: (one) => one.bar?.draw() });
-  board.bar = zoomBar(board);
-  const panels = comparedPanels(version);
-  put(box, gateView(version, decided, pick), panels.length > 0 && h("div", {}, board.bar.element, grid));
-  board.show(grid, panels);
-  return board;
+  const decided = registry.versions.filter((one) => one.decision), panels = comparedPanels(version);
+  const charts = panels.length ? h("div", { class: "compared" }) : null;
+  put(box, gateView(version, decided, pick), charts);
+  return charts && accountBoard(charts, path, panels);
 }
 
 function comparedPanels({ number, accounts, decision }) {

@@ -1,7 +1,7 @@
 // A study: trials as they come, what they found, and what matters.
 
 import { get, part } from "../api.js";
-import { h, put } from "../dom.js";
+import { card, h, put, radios } from "../dom.js";
 import { addressState } from "../address_state.js";
 import { poll } from "../stream.js";
 import { dotPlot } from "../study/dot_plot.js";
@@ -85,7 +85,6 @@ function studyPage(parts, store, path, signal) {
 
 function layout(container) {
   const parts = Object.fromEntries(PARTS.map((name) => [name, h("div")]));
-  const card = (title, content) => h("section", { class: "card" }, h("h2", {}, title), content);
   parts.slices.className = "slices";
   put(container, parts.head,
     h("div", { class: "study-top" },
@@ -100,15 +99,10 @@ function layout(container) {
 }
 
 function choices(chosen, change) {
-  const option = (name, value, text) => h("label", {}, h("input", {
-    type: "radio", name, value, checked: chosen[name] === value, onchange: () => change({ [name]: value }),
-  }), text);
-  const radio = (name, legend, options) => h("fieldset", { class: "choice" },
-    h("legend", {}, legend), options.map(([value, text]) => option(name, value, text)));
   const key = (name, text) => [h("i", { class: `key ${name}` }), `${text} `];
   return h("div", { class: "row plot-tools" },
-    radio("x", "x axis", [["trials", "By trial"], ["time", "By time"]]),
-    radio("values", "Range of values", [["all", "All values"], ["usual", "Without outliers"]]),
+    radios("x", "x axis", [["trials", "By trial"], ["time", "By time"]], chosen.x, change),
+    radios("values", "Range of values", [["all", "All values"], ["usual", "Without outliers"]], chosen.values, change),
     h("span", { class: "small muted keys" },
       key("best", "best so far"), key("pruned", "pruned"), key("failed", "failed")));
 }
