@@ -19,6 +19,12 @@ export const colour = (index) => COLOURS[index % COLOURS.length];
 /** A second way to tell curves apart, once all colours are used. */
 export const dash = (index) => DASHES[Math.floor(index / COLOURS.length) % DASHES.length];
 
+/** Two curves, of which the first is in column `low`, with the area between them, as `series` of a chart. */
+export function band(index, low) {
+  const edge = { legend: false, width: 0, colour: "transparent" };
+  return [{ ...edge, label: "low" }, { ...edge, label: "high", fill: `${colour(index)}2e`, down: low }];
+}
+
 /**
  * A chart in `container`.
  *   label      what it shows, for people who do not see it

@@ -60,4 +60,11 @@ export function bytes(value) {
   return `${value} B`;
 }
 
+/** What the x axis of curves of runs may be. */
+export const AXES = {
+  steps: { label: "steps", text: short },
+  time: { label: "time", text: duration },
+  episodes: { label: "episodes", text: short },
+};
+
 const known = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));

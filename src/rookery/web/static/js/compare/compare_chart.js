@@ -1,23 +1,19 @@
 // The curves of several runs in one chart.
 
-import { chart, colour, dash } from "../chart.js";
-import { duration, short } from "../format.js";
+import { band, chart, colour, dash } from "../chart.js";
+import { AXES } from "../format.js";
 import { uPlot } from "../uplot.js";
-
-const AXES = { steps: ["steps", short], time: ["time", duration], episodes: ["episodes", short] };
 
 /**
  * Draw `curves`, [{id, label, x, y, low, high}], in `container`. Returns {fits(curves, state), set(curves),
  * show(index, on), focus(index), destroy(), plot}: while the same curves grow they are set again, and a zoom stays.
  */
 export function compareChart(container, curves, { metric, x }, height = Math.min(480, innerHeight - 380)) {
-  const [xLabel, xText] = AXES[x] ?? AXES.steps, series = [], places = [];
+  const { label: xLabel, text: xText } = AXES[x] ?? AXES.steps, series = [], places = [];
   curves.forEach((curve, i) => {
     places.push(series.length + 1);
     series.push({ label: curve.label, colour: colour(i), dash: dash(i) });
-    if (!curve.low) return;
-    const edge = { colour: "transparent", width: 0, legend: false }, low = series.length + 1;
-    series.push({ ...edge, label: "low" }, { ...edge, label: "high", fill: `${colour(i)}2e`, down: low });
+    if (curve.low) series.push(...band(i, series.length + 1));
   });
   const drawn = chart(container, {
     label: `${metric} of ${curves.length} runs over ${xLabel}`, series, xLabel, xText, legend: false,

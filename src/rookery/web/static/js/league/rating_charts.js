@@ -1,7 +1,7 @@
 // Ratings as curves: of a training run over its steps, and of the agents of a tournament over theirs.
 
-import { chart, colour, dash } from "../chart.js";
-import { h, put } from "../dom.js";
+import { band, chart, colour, dash } from "../chart.js";
+import { card, h, put } from "../dom.js";
 import { number } from "../format.js";
 
 const MOST_RUNS = 8;
@@ -34,12 +34,6 @@ function options(players) {
   };
 }
 
-/** Two curves, of which the first is in column `low`, with the area between them. */
-function band(index, low) {
-  const edge = { legend: false, width: 0, colour: "transparent" };
-  return [{ ...edge, label: "low" }, { ...edge, label: "high", fill: `${colour(index)}2e`, down: low }];
-}
-
 /** Mean minus and plus the standard deviation. */
 function edges({ mu, sigma }) {
   const at = (sign) => mu.map((value, i) => (value === null || sigma[i] === null ? null : value + sign * sigma[i]));
@@ -67,7 +61,7 @@ export function agentRatings(container) {
 
 function draw(container, runs, steps, players) {
   const box = h("div");
-  container.append(h("section", { class: "card" }, h("h2", {}, "Rating of each agent over its steps"), box));
+  container.append(card("Rating of each agent over its steps", box));
   const column = (run, value) => steps.map((step) => {
     const player = players.find((one) => one.run === run && one.step === step);
     return player ? value(player) : null;

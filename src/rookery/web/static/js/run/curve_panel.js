@@ -2,7 +2,7 @@
 
 import { chart, nextRange } from "../chart.js";
 import { h, put } from "../dom.js";
-import { duration, number, short } from "../format.js";
+import { AXES, number, short } from "../format.js";
 
 /**
  * A panel.
@@ -98,13 +98,6 @@ export class CurvePanel {
   /** What an event has of the panel's metrics. */
   valuesOf(event) { return this.names.map((name) => (typeof event[name] === "number" ? event[name] : null)); }
 }
-
-/** What x may be. */
-export const AXES = {
-  steps: { label: "steps", text: short },
-  time: { label: "time", text: duration },
-  episodes: { label: "episodes", text: short },
-};
 
 // The bar above the charts: the x axis, and zooming without a mouse.
 

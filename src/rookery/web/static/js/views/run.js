@@ -3,9 +3,10 @@
 import { addressState } from "../address_state.js";
 import { get } from "../api.js";
 import { h, put } from "../dom.js";
+import { AXES } from "../format.js";
 import { tabs } from "../tabs.js";
 import { CurveBoard } from "../run/curve_board.js";
-import { AXES, zoomBar } from "../run/curve_panel.js";
+import { zoomBar } from "../run/curve_panel.js";
 import { OVERVIEW_METRICS, overviewTab } from "../run/overview_tab.js";
 import { runHeader } from "../run/run_header.js";
 import { RunModel } from "../run/run_model.js";
