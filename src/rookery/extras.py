@@ -53,7 +53,7 @@ def load_pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         raise MissingExtra(
-            f"picture files are written with Pillow, which cannot be imported ({error}): pip install 'rookery[render]'"
+            f"pictures are encoded by Pillow, which cannot be imported ({error}): pip install 'rookery[render]'"
         ) from None
     return Image
 

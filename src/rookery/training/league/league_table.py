@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import OptionError
-from rookery.monitor.plots import figure_class, save_figure
+from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame, with_prefixes
 from rookery.training.league.archive import StoredLeague, league_rows
 from rookery.training.league.ratings import Rating
 from rookery.training.league.tournament_report import Entry, TournamentReport
@@ -83,7 +83,6 @@ def _print(table: Any) -> None:
     printing.print_table(printing.console(), table)
 
 
-INK, PALE, GRID = "#30363d", "#8b949e", "#e6e8eb"
 BLUE, WARM = "#1b6ca8", "#d1603d"
 LINES = (BLUE, "#4c956c", "#9067a7", "#b8860b")  # of different runs
 ROOMY, READABLE = 26, 40  # players up to which numbers fit into the matrix easily, and at all
@@ -173,18 +172,13 @@ def _step(point: Point) -> int:
 
 
 def _tidy(axes: Any) -> None:
-    from matplotlib.ticker import EngFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel("steps", color=INK)
     axes.set_ylabel("rating ± one standard deviation", color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.grid(True, axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=PALE, labelsize=8.5, length=0)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color("#c9ced4")
+    axes.xaxis.set_major_formatter(with_prefixes())
+    style_frame(axes)
     axes.set_xlim(left=0)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=9, loc="best", labelcolor=INK)

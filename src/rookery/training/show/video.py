@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from rookery.console import say
-from rookery.errors import MissingExtra, OptionError, RunError
+from rookery.errors import OptionError, RunError
+from rookery.extras import load_pillow
 from rookery.files import beside, named
 
 MAX_FPS = {".mp4": 60, ".gif": 25, ".webp": 30}  # frames per second, by kind of file
@@ -95,7 +96,7 @@ def _write_mp4(file: Path, _: str, frames: Iterator[np.ndarray], size: tuple[int
 
 
 def _write_images(file: Path, kind: str, frames: Iterator[np.ndarray], size: tuple[int, int], fps: float) -> None:
-    image = _pillow()
+    image = load_pillow()
     pictures: Iterator[Any] = (_fitted(image.fromarray(frame), size) for frame in frames)
     if kind == ".gif":
         pictures = _indexed(image, pictures)
@@ -122,11 +123,3 @@ def _indexed(image: Any, pictures: Iterator[Any]) -> Iterator[Any]:
     colours = sheet.quantize(COLOURS)
     for picture in chain(early, pictures):
         yield picture.quantize(palette=colours, dither=image.Dither.NONE)
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtra(f"a .gif or .webp needs Pillow ({error}): pip install 'rookery[render]'") from None
-    return Image

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.errors import MissingExtra
+from rookery.extras import load_pillow
 from rookery.learners.agent import Agent
 from rookery.learners.algorithms.dqn import QPolicy
 from rookery.learners.algorithms.ppo import ActorCritic
@@ -43,11 +43,7 @@ class FrameImages:
     """Encodes the frames of `count` envs, which are of the size of the first."""
 
     def __init__(self, count: int, first: np.ndarray) -> None:
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise MissingExtra(f"frames in a page need Pillow ({error}): pip install 'rookery[render]'") from None
-        self._image = Image
+        self._image = load_pillow()
         height, width = as_rgb(first).shape[:2]
         self.count, self.columns = count, choose_columns(count, width / height)
         self.rows = math.ceil(count / self.columns)
