@@ -66,19 +66,6 @@ def update(first: Rating, second: Rating, outcome: int) -> tuple[Rating, Rating]
     return Rating(one.mu, one.sigma), Rating(other.mu, other.sigma)
 
 
-def expected(first: Rating, second: Rating) -> float:
-    """The share of games that the first player should win, with draws as half a win.
-
-    This is what `update` compares results with. openskill's own `predict_win` uses a steeper curve, and is more
-    certain than the results that ratings come from.
-
-    >>> expected(Rating(), Rating())
-    0.5
-    """
-    spread = math.sqrt(first.sigma**2 + second.sigma**2 + 2 * BETA**2)
-    return 1.0 / (1.0 + math.exp((second.mu - first.mu) / spread))
-
-
 @cache
 def model() -> Any:
     """openskill's model, or an error that says how to get it."""
