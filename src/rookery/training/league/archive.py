@@ -194,7 +194,8 @@ class Archive:
         for member in self.active:
             self._read(member)
         for path in own_folder(self.folder, parents=False).iterdir():
-            if NAME.fullmatch(path.name) and self.find(path.name) is None and _is_folder(path):
+            is_folder = path.is_dir() and not path.is_symlink()
+            if NAME.fullmatch(path.name) and self.find(path.name) is None and is_folder:
                 shutil.rmtree(path, ignore_errors=True)
 
     def restore_members(self, state: Tree) -> None:
@@ -203,10 +204,6 @@ class Archive:
         if invalid is not None:  # names are folders, and must not point out of this one
             raise CheckpointError(f"{invalid!r:.80} cannot be the name of an agent in a league")
         self.members = [PastAgent.from_state(name, saved) for name, saved in state.items()]
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 LEARNER = "the learner"

@@ -75,11 +75,8 @@ class PopulationLoop:
 
     def _collect(self) -> None:
         """A complete rollout of every member."""
-        quick = all(member.is_compiled for member in self.active)
-        if quick:
-            self._each(lambda member: member.loop.collect(), quick=False)
-        else:
-            self._each(lambda member: member.loop.collect())
+        compiled = all(member.is_compiled for member in self.active)
+        self._each(lambda member: member.loop.collect(), quick=not compiled)
 
     def _update(self) -> None:
         if not self._active:

@@ -276,17 +276,13 @@ def not_for_two_players(world: World) -> WorldError:
         f"{world.name} is not a two-player game: it should be a kernel world with num_agents = 2, or the action of "
         f"one env "
         f"should hold both players' actions in order, and the info obs_agent_two the second player's view; of those "
-        f"that come with rookery it is {' or '.join(_games())}"
+        f"that come with rookery it is {' or '.join(spec.name for spec in registry.specs() if spec.two_player)}"
     )
 
 
 def is_two_player(world: World) -> bool:
     """Whether it is the two-player form of a game that the registry knows."""
     return registry.is_two_player(registry.by_source(world.source), world.source)
-
-
-def _games() -> list[str]:
-    return [spec.name for spec in registry.specs() if spec.two_player is not None]
 
 
 def choose_learner(action_space: gs.Space, step_seconds: float = 0.0) -> str:
@@ -313,13 +309,9 @@ def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Sp
         )
 
 
-def able_learners(action_space: gs.Space) -> list[str]:
-    """The learners that support an action space; the first is the usual choice."""
-    return [name for name, spec in specs().items() if spec.supports(action_space)]
-
-
 def _able_or_refuse(action_space: gs.Space) -> list[str]:
-    able = able_learners(action_space)
+    """The learners that support an action space; the first is the usual choice."""
+    able = [name for name, spec in specs().items() if spec.supports(action_space)]
     if not able:
         raise OptionError(
             f"no learner can act in {action_space}: it should be a Discrete, MultiDiscrete, MultiBinary or a Box of "

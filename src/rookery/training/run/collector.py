@@ -78,8 +78,9 @@ class Collector:
         """Step from these observations of all envs."""
         self.learner.progress = self._share_done(self.steps)
         groups = self.envs.groups if len(self.envs.groups) > 1 else None
+        mask = self._mask_of(observations, infos)
         self._parts = [
-            CollectorPart(rows, sender, _rows(observations, rows), _mask_rows(self._mask_of(observations, infos), rows))
+            CollectorPart(rows, sender, _rows(observations, rows), None if mask is None else mask[rows])
             for rows, sender in (
                 [(slice(0, self.envs.num_envs), self.envs)] if groups is None else [(g.rows, g) for g in groups]
             )
@@ -266,7 +267,3 @@ def _rows(observations: Any, rows: slice) -> Any:
     if isinstance(observations, tuple):
         return tuple(_rows(part, rows) for part in observations)
     return observations[rows]
-
-
-def _mask_rows(mask: np.ndarray | None, rows: slice) -> np.ndarray | None:
-    return None if mask is None else mask[rows]

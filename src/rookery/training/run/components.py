@@ -282,17 +282,14 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
     """With the number of threads that suits the learner's nets on this machine."""
     config, options = run.config, learner.options
     if config.device == "cpu" and options.threads is None:
+        # Of the processes of a cluster without an address, all learn on this machine.
+        learning = learner.processes if config.cluster.address else max(learner.processes, config.cluster.learners)
         with enough_memory(config.learner), compiling_if_needed("the learner"):
-            threads = threads_for(learner, config.learner, max(1, usable_cores() // _learning_here(config, learner)))
+            threads = threads_for(learner, config.learner, max(1, usable_cores() // learning))
         options = options.model_copy(update={"threads": threads})
     if options.threads is not None:
         learner.use_threads(options.threads)
     return run.with_config(**{config.learner: options})
-
-
-def _learning_here(config: RunConfig, learner: Learner) -> int:
-    """How many processes of the run learn on this machine."""
-    return learner.processes if config.cluster.address else max(learner.processes, config.cluster.learners)
 
 
 # --- evaluations ------------------------------------------------------------------------------------------------------

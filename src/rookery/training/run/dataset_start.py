@@ -30,7 +30,7 @@ def fill_replay(learner: Learner, name: str, key: str) -> None:
     path, steps, episodes = find_dataset(name, key), 0, 0
     room = learner.replay.capacity // (1 + learner.options.hindsight)
     try:
-        for part in read_steps(path):
+        for part in read_minari(path) if path.is_dir() else [read_npz(path)]:
             steps, episodes = steps + len(part.rewards), episodes + int(part.ended.sum())
             if steps > room:
                 raise OptionError(
@@ -55,11 +55,6 @@ def find_dataset(name: str, key: str) -> Path:
         f"`{key}` = {name!r}: there is no such .npz file, no such folder of a Minari dataset, and no dataset of that "
         f"name in {printable(home)}"
     )
-
-
-def read_steps(path: Path) -> Iterator[Steps]:
-    """All steps of a dataset, in parts of complete episodes."""
-    return read_minari(path) if path.is_dir() else iter([read_npz(path)])
 
 
 # --- .npz -------------------------------------------------------------------------------------------------------------

@@ -97,7 +97,8 @@ def measure_envs(attempt: Callable[[int], EnvsTrial], most: int, free: int) -> l
             continue
         trials.append(trial)
         wanted = min(envs * GROWTH, most, _that_fit(trials, free))
-        if wanted <= envs or not _grows(trials) or time.monotonic() - begun > BUDGET:
+        grows = len(trials) < 2 or trial.rate >= MIN_GAIN * trials[-2].rate
+        if wanted <= envs or not grows or time.monotonic() - begun > BUDGET:
             return trials
         envs = wanted
 
@@ -117,10 +118,6 @@ def choose(trials: list[EnvsTrial]) -> int:
         return 1
     best = max(trial.rate for trial in trials)
     return min(trial.envs for trial in trials if trial.rate >= ENOUGH * best)
-
-
-def _grows(trials: list[EnvsTrial]) -> bool:
-    return len(trials) < 2 or trials[-1].rate >= MIN_GAIN * trials[-2].rate
 
 
 def _that_fit(trials: list[EnvsTrial], free: int) -> int:

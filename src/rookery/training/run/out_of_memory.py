@@ -59,9 +59,7 @@ def explained_shortage(run: ResolvedRun) -> Iterator[None]:
         yield
     except Exception as error:
         shortage = shortage_of(error, run)
-        if shortage is None:
-            raise
-        if shortage is error:
+        if shortage is None or shortage is error:
             raise
         raise shortage from error
 
@@ -70,7 +68,8 @@ def shortage_of(error: BaseException, run: ResolvedRun) -> MemoryShortage | None
     """The error to raise instead, with what the run lowers if its configuration says so; None for any other error."""
     if not is_out_of_memory(error) or getattr(error, "lower", None):
         return None
-    settings = settings_to_lower(run, _is_updating(error), fraction_that_fits(error, run.config.device))
+    is_updating = any(frame.name in UPDATING for frame in traceback.extract_tb(error.__traceback__))
+    settings = settings_to_lower(run, is_updating, fraction_that_fits(error, run.config.device))
     shortage = error
     if not isinstance(error, MemoryShortage):
         shortage = MemoryShortage(f"{_sentence(error, run, settings)} ({short_text(error)})")
@@ -178,11 +177,6 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _is_updating(error: BaseException) -> bool:
-    """Whether gradients were being computed when it was raised."""
-    return any(frame.name in UPDATING for frame in traceback.extract_tb(error.__traceback__))
 
 
 def _asked_for(error: BaseException) -> int | None:

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rookery.config import RunConfig
 from rookery.console import meanwhile, printable, say, silent
 from rookery.errors import FolderLost, RookeryError
 from rookery.files import own_folder
@@ -255,7 +254,8 @@ def _places(folder: RunDir) -> Iterator[Path]:
 def _save_in(base: Path, name: str, loop: Loop, tree: dict[str, Any]) -> RunDir:
     rescued = RunDir.create(base, name)
     try:
-        config = _with_own_checkpoints(loop.config)
+        checkpoints = loop.config.checkpoints.model_copy(update={"dir": None})
+        config = loop.config.model_copy(update={"checkpoints": checkpoints})
         rescued.write_config(config.model_dump(mode="json"))
         Checkpoints(rescued.path / "checkpoints", run=rescued.id).save(loop.steps, tree)
         remember(rescued, config)  # the user's own run, as the lost one was
@@ -263,10 +263,6 @@ def _save_in(base: Path, name: str, loop: Loop, tree: dict[str, Any]) -> RunDir:
         rescued.discard()
         raise
     return rescued
-
-
-def _with_own_checkpoints(config: RunConfig) -> RunConfig:
-    return config.model_copy(update={"checkpoints": config.checkpoints.model_copy(update={"dir": None})})
 
 
 def _tree(loop: Loop) -> dict[str, Any]:

@@ -210,12 +210,9 @@ def _put(networks: ReadNetworks, prefix: str, layers: Layers, columns: tuple[np.
 
 def _sequence(rest: Arrays, prefix: str) -> Layers:
     """The linear layers of an `nn.Sequential`, in which activations are between them."""
-    numbers = sorted(int(name[len(prefix) :].split(".")[0]) for name in rest if _is_layer(name, prefix))
+    layer = re.compile(re.escape(prefix) + r"(\d{1,4})\.weight")
+    numbers = sorted(int(found[1]) for name in rest if (found := layer.fullmatch(name)))
     return [_layer(rest, f"{prefix}{number}.") for number in numbers]
-
-
-def _is_layer(name: str, prefix: str) -> bool:
-    return re.fullmatch(re.escape(prefix) + r"\d{1,4}\.weight", name) is not None
 
 
 def _layer(rest: Arrays, prefix: str) -> tuple[np.ndarray, np.ndarray]:

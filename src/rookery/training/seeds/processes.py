@@ -49,7 +49,8 @@ def with_known_engine(config: RunConfig, resolved: ResolvedRun) -> dict[str, Any
     left_open = [key for key in ENGINE if getattr(config, key) in OPEN]
     wanted = {key: value for key, value in _experiment(resolved).items() if key not in left_open}
     for _, recorded in sorted(_known_runs(Path(config.runs_dir)), key=lambda known: -known[0].created):
-        if _matches(wanted, recorded) and _has_name(config.name, recorded):
+        has_name = config.name is None or recorded.get("name") == f"{config.name}-s{recorded.get('seed')}"
+        if has_name and _matches(wanted, recorded):
             return {key: recorded[key] for key in left_open if recorded.get(key) not in OPEN}
     return {}
 
@@ -86,10 +87,6 @@ def _experiment(resolved: ResolvedRun) -> dict[str, Any]:
 def _matches(wanted: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
     have = experiment(recorded)
     return all(value in OPEN or have.get(key) == value for key, value in wanted.items())
-
-
-def _has_name(name: str | None, recorded: Mapping[str, Any]) -> bool:
-    return name is None or recorded.get("name") == f"{name}-s{recorded.get('seed')}"
 
 
 def _free_name(base: Path, name: str) -> str:

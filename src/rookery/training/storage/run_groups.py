@@ -120,7 +120,8 @@ def print_comparison(rows: Sequence[dict[str, Any]], different: dict[str, list[A
     shown, out = printing.table("", *COLUMNS), printing.console()
     for row in rows:
         figures = (count(row["steps"]), duration(row["seconds"]), rate(row["steps_per_second"]))
-        evaluations = (number(row["last_eval"]), _interval_text(row["interval"]), number(row["best_eval"]))
+        interval = "-" if row["interval"] is None else " to ".join(map(number, row["interval"]))
+        evaluations = (number(row["last_eval"]), interval, number(row["best_eval"]))
         shown.add_row(row["name"], *evaluations, *figures, row["state"])
     printing.print_table(out, shown)
     if different:
@@ -176,10 +177,6 @@ def _known(values: Iterable[Any]) -> list[float]:
 def _mean(values: Iterable[Any]) -> float | None:
     known = _known(values)
     return float(np.mean(known)) if known else None
-
-
-def _interval_text(ends: Sequence[float] | None) -> str:
-    return "-" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
 
 
 def _value_text(value: Any) -> str:

@@ -147,11 +147,9 @@ def _lines(columns: list[str], rows: list[dict[str, Any]]) -> list[str]:
 def _text(heading: str, value: Any) -> str:
     if heading == "time>":
         return duration(value) if value is not None and 0 <= value < LONGEST_SECONDS else "-"
-    return _number_text(value) if heading.endswith(">") else str(value or "-")
-
-
-def _number_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if heading.endswith(">") and value is not None:
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value or "-")
 
 
 def is_run(folder: Path) -> bool:
