@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 
@@ -43,6 +43,15 @@ def printable(text: object) -> str:
 def printable_lines(text: object) -> str:
     """The same for a message of several lines."""
     return "\n".join(map(printable, str(text).split("\n")))
+
+
+def join_or(texts: Sequence[str]) -> str:
+    """Names as a sentence lists them.
+
+    >>> join_or(["a", "b", "c"])
+    'a, b or c'
+    """
+    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 def say(line: str) -> None:

@@ -28,6 +28,8 @@ _ALL = {
     "normalize_observations": "normalise_observations",
     "normalize_observation": "normalise_observations",
     "normalize_obs": "normalise_observations",
+    "obs_norm": "normalise_observations",
+    "discount_rate": "gamma",
     "normalize_input": "normalise_observations",
     "norm_obs": "normalise_observations",
     "normalize_rewards": "normalise_rewards",
@@ -177,6 +179,12 @@ _SAVE = "use `checkpoints.every`, in steps over all envs"
 _LOG = "lines are printed by time: omit it"
 _FRAMES = "Atari worlds stack 4 frames by themselves; for others use `wrappers`, such as my_file.py:MyWrapper"
 _MODEL = 'use `world` and `learner`, as in rookery.train(env, learner="ppo", steps=100_000)'
+_SEARCH = "rookery.search(world, n_trials=50, jobs=2) searches for settings"
+_BEGIN = "use `init_from`, a run or a folder that agent.save() wrote"
+_DATASET = "rookery.clone imitates a dataset of Minari, and `sac.dataset` begins an off-policy run with recorded steps"
+_PRECISION = "use `ppo.precision`, and the same for the other learners"
+_OWN_NET = "use `ppo.network`, a torch.nn.Module of your own"
+_SKIP = "Atari worlds have it as an option in `world_options`; for others use `wrappers`, such as my_file.py:MyWrapper"
 # Names without an equivalent here, with what to do instead.
 ANSWERS = {
     "target_update_interval": _TARGET,
@@ -308,6 +316,41 @@ ANSWERS = {
     "eval_callback": "evaluations are part of every run: use `evaluation.every` and `evaluation.episodes`",
     "callback": "use `callbacks`, a list of `rookery.Callback`; evaluations and checkpoints are part of every run",
     "seed_everything": "use `seed`",
+    "n_eval_envs": "evaluations choose their number of envs by themselves: omit it",
+    "early_stopping": _GOAL,
+    "patience": _GOAL,
+    "parallel": _WORKERS,
+    "n_jobs": _SEARCH,
+    "n_trials": _SEARCH,
+    "num_samples": _SEARCH,
+    "max_iters": _STEPS,
+    "max_iter": _STEPS,
+    "pretrained": _BEGIN,
+    "load": _BEGIN,
+    "demonstrations": _DATASET,
+    "demos": _DATASET,
+    "expert_data": _DATASET,
+    "mixed_precision": _PRECISION,
+    "amp": _PRECISION,
+    "fp16": _PRECISION,
+    "dtype": _PRECISION,
+    "scale_rewards": "use `reward_scale` = 0.1, or `normalise_rewards` = true",
+    "clip_rewards": _SKIP,
+    "clip_reward": _SKIP,
+    "clip_actions": "actions are clipped to the action space by themselves: omit it",
+    "clip_action": "actions are clipped to the action space by themselves: omit it",
+    "weight_decay": "the optimizer is Adam, without weight decay: omit it",
+    "dropout": _OWN_NET,
+    "use_attention": _OWN_NET,
+    "use_transformer": _OWN_NET,
+    "lstm": _RECURRENT,
+    "frame_skip": _SKIP,
+    "frameskip": _SKIP,
+    "action_repeat": _SKIP,
+    "noop_max": _SKIP,
+    "scheduler": "use `learning_rate_schedule` = \"linear\"; of a search, `search.pruner` = \"asha\"",
+    "direction": "returns are maximised; `search.objectives` names others",
+    "logger": "use `monitor.tensorboard` = true, `monitor.wandb` = true or `monitor.mlflow` = true",
 }  # fmt: skip
 ANSWERS |= {"train_batch_size": _ROLLOUT, "train_batch_size_per_learner": _ROLLOUT, "monitor_dir": _FIXED}
 

@@ -29,7 +29,17 @@ def test_flags_of_other_programs_are_flags_here(words, key, value):
 
 
 @pytest.mark.parametrize(
-    ("text", "steps"), [("1k", 1_000), ("500K", 500_000), ("1m", 10**6), ("2.5M", 2_500_000), ("1b", 10**9), ("7", 7)]
+    ("text", "steps"),
+    [
+        ("1k", 1_000),
+        ("500K", 500_000),
+        ("1m", 10**6),
+        ("2.5M", 2_500_000),
+        ("1b", 10**9),
+        ("7", 7),
+        ("1,024", 1_024),
+        ("10 000", 10_000),
+    ],
 )
 def test_numbers_may_be_written_in_thousands_and_millions(text, steps):
     assert user_config("CartPole-v1", [f"steps={text}"]).steps == steps
@@ -97,7 +107,7 @@ MISTAKES = [
     ("Sample Factory", "rookery train CartPole-v1 --algo APPO", '"ppo"'),
     ("Sample Factory", "rookery train CartPole-v1 --train_for_env_steps 1000", "--steps"),
     ("Sample Factory", "rookery train CartPole-v1 --num_workers 4", "`num_envs`"),
-    ("Sample Factory", "rookery train CartPole-v1 --normalize_input True", "--set normalize_input=VALUE"),
+    ("Sample Factory", "rookery train CartPole-v1 --normalize_input True", "--set normalize_input=true"),
     ("Sample Factory", "rookery train CartPole-v1 --use_rnn True", "--set ppo.recurrent=256"),
     ("Sample Factory", "rookery train CartPole-v1 --num_envs 4", "write --num-envs"),
     ("Sample Factory", "rookery.run_rl()", "rookery.train(env"),
@@ -169,6 +179,71 @@ MISTAKES = [
     ("typing", "rookery worlds", "`rookery train` without a world"),
     ("typing", "rookery train CartPole-v1 100000", "unexpected '100000'"),
     ("CleanRL", "rookery train CartPole-v1 --cuda", "--device cuda"),
+    ("typing", "rookery train CartPole-v1 Pendulum-v1", "takes one WORLD_OR_CONFIG"),
+    ("typing", "rookery train CartPole-v1 --seeds 1 2 3", "each flag one value"),
+    ("typing", "rookery train CartPole-v1 learning_rate=0.01", "--set learning_rate=0.01"),
+    ("typing", "rookery train CartPole-v1 --set learning_rate 0.01", "--set learning_rate=0.01"),
+    ("typing", "rookery train CartPole-v1 \u2014steps 64", "two hyphens"),
+    ("Windows", "rookery train CartPole-v1 /steps 64", "two hyphens"),
+    ("Windows", 'rookery.load(r"runs\\nothing")', "there is no run"),
+    ("typing", "rookery train CartPole-v1 --gpu", "--gpu needs a value"),
+    ("typing", "rookery train CartPole-v1 --cpu", "--device cpu"),
+    ("typing", "rookery train CartPole-v1 --wandb", "--set monitor.wandb=true"),
+    ("typing", "rookery train CartPole-v1 --tb", "--set monitor.tensorboard=true"),
+    ("typing", "rookery train CartPole-v1 --silent", "--quiet"),
+    ("typing", "rookery train CartPole-v1 --resume", "`rookery resume RUN`"),
+    ("typing", "rookery train CartPole-v1 --overwrite", "none is overwritten"),
+    ("typing", "rookery train CartPole-v1 --save-every 5", "--set checkpoints.every=50_000"),
+    ("typing", "rookery train CartPole-v1 --size 4", "--set world_options.size=VALUE"),
+    ("typing", "rookery train CartPole-v1 --set size=4", "`world_options.size`"),
+    ("typing", "rookery train CartPole-v1 --world-options size=4", "--set world_options.NAME=VALUE"),
+    ("typing", "rookery eval latest 100", "takes one RUN"),
+    ("RL Zoo", "rookery eval latest --deterministic", "--stochastic"),
+    ("Gymnasium", "rookery eval latest --env CartPole-v1", "--world WORLD"),
+    ("typing", "rookery watch latest --save video.mp4", "--out FILE"),
+    ("typing", "rookery plot latest --save curve.png", "--output FILE"),
+    ("typing", "rookery plot latest --y return", "--metric NAME"),
+    ("typing", "rookery report latest --pdf x", "--html FILE"),
+    ("typing", "rookery runs --format json", "--json"),
+    ("typing", "rookery runs -n 5", "lists all flags"),
+    ("typing", "rookery tune CartPole-v1 --steps 100", "lists all flags"),
+    ("Ray Tune", "rookery search CartPole-v1 --num-samples 3", "--n-trials"),
+    ("W&B", "rookery search CartPole-v1 --space lr=1e-3", "search.space.learning_rate"),
+    ("typing", "rookery delete latest", "`rookery runs --delete RUN`"),
+    ("typing", "rookery stop latest", "Ctrl-C"),
+    ("typing", "rookery version", "`rookery --version`"),
+    ("typing", "rookery -V", "--version"),
+    ("Hugging Face", "rookery push latest", "`rookery export RUN --card`"),
+    ("Hugging Face", "rookery train https://huggingface.co/sb3/ppo-CartPole-v1", "rookery import-sb3"),
+    ("Hugging Face", 'agent.push_to_hub("me/agent")', "card.md"),
+    ("Hugging Face", 'rookery.load_from_hub("sb3/ppo-CartPole-v1")', "rookery.import_sb3"),
+    ("Gymnasium", "rookery train dm_control/cartpole-swingup-v0", "my_file.py:make_env"),
+    ("Gymnasium", 'rookery.make_vec("FetchReach-v2", 2)', "gymnasium-robotics"),
+    ("Gymnasium", 'rookery.train("Breakout-v5")', "ALE/Pong-v5"),
+    ("PettingZoo", 'rookery.train("connect_four_v3")', "PettingZoo"),
+    ("Optuna", 'rookery.search("CartPole-v1", lr=[1e-3, 1e-4])', "space={KEY: [...]}"),
+    ("Optuna", 'rookery.search("CartPole-v1", pruner="MedianPruner")', '"median"'),
+    ("Optuna", "rookery.optuna.create_study()", "rookery.search("),
+    ("Optuna", 'rookery.train("CartPole-v1", n_trials=3)', "rookery.search("),
+    ("Optuna", 'rookery.tune("CartPole-v1", n_trials=3)', "rookery.search("),
+    ("Keras", 'rookery.train("CartPole-v1", early_stopping=True)', "`evaluation.stop_at`"),
+    ("CleanRL", 'rookery.train("CartPole-v1", mixed_precision=True)', "`ppo.precision`"),
+    ("d3rlpy", 'rookery.train("CartPole-v1", demonstrations="x")', "rookery.clone"),
+    ("PufferLib", 'rookery.train("CartPole-v1", ppo={"n_step": 64})', "`ppo.rollout_length`"),
+    ("EnvPool", 'rookery.train("CartPole-v1", frame_skip=4)', "`world_options`"),
+    ("typing", 'rookery.train("CartPole-v1", parallel=8)', "`num_envs`"),
+    ("typing", 'rookery.train("CartPole-v1", "Pendulum-v1")', "takes one world"),
+    ("typing", 'rookery.load("latest", device="gpu")', "device should be cpu, cuda"),
+    ("SB3", "rookery.evaluate(agent, env)", "world=env"),
+    ("typing", 'rookery.record("latest", path="x.mp4")', 'out="FILE"'),
+    ("typing", 'rookery.record(agent, "x.mp4", 3)', "by name"),
+    ("typing", 'rookery.record(agent, "x.mp4", fps="30")', "above 0"),
+    ("W&B", 'rookery.plot("latest", smoothing=0.9)', "not smoothed again"),
+    ("typing", "rookery.resume(agent)", "expected a run"),
+    ("typing", "result.mean_rewards", "result.mean_reward"),
+    ("RLlib", "result.get_best_result()", "result.agent"),
+    ("Tianshou", "rookery.ReplayBuffer", "buffer_size"),
+    ("typing", "agent.step([0])", "agent.act("),
 ]
 
 
@@ -250,7 +325,10 @@ def test_the_world_may_be_given_by_name(name):
         rookery.train(**{name: "nowhere"})
 
 
-@pytest.mark.parametrize("written", ["my_maze:Maze", "my_maze.Maze", "my_maze.py:Mase"])
+@pytest.mark.parametrize(
+    "written",
+    ["my_maze:Maze", "my_maze.Maze", "my_maze.py:Mase", "my_maze.py::Maze", r".\my_maze.py:Maze", "my_maze.py:Maze(3)"],
+)
 def test_a_class_in_a_file_here_is_found_from_other_forms_of_its_name(written, tmp_path, monkeypatch):
     import rookery
 
@@ -271,7 +349,7 @@ def test_no_word_that_rookery_has_is_in_the_table():
     """It would never be reached, or hide what exists."""
     import rookery
 
-    assert not {*rookery.__all__} & {*foreign_names.PYTHON} - {"load", "evaluate", "train"}
+    assert not {*rookery.__all__} & {*foreign_names.PYTHON} - {"load", "evaluate", "train", "plot"}
     assert not {key for key in fields() if "." not in key} & {*foreign_options.ANSWERS, *foreign_options.RUN_KEYS}
 
 

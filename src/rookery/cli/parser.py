@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
+from rookery.console import join_or
 from rookery.errors import OptionError
-from rookery.foreign_names import COMMANDS, FLAGS
+from rookery.foreign_names import COMMANDS, flag_answer
 from rookery.foreign_options import ANSWERS, RUN_KEYS
 
 Commands = argparse._SubParsersAction
@@ -66,11 +67,15 @@ class Parser(argparse.ArgumentParser):
         """A command's own parser reports unknown flags: the parser above it has other flags."""
         self.complete()
         found, unknown = super().parse_known_args(args, namespace)
+        for text in getattr(found, "set", None) or []:
+            if unknown and "=" not in text:
+                raise OptionError(f"--set {text}: should be KEY=VALUE without a space, as in --set {text}={unknown[0]}")
         if unknown:
             raise OptionError(self._unknown(unknown))
         return found, []
 
     def error(self, message: str) -> NoReturn:
+        message = re.sub(r"^argument ([^:]*/)?(--[\w-]+): expected one argument$", r"\2 needs a value", message)
         raise OptionError(f"{message}; `{self.prog} --help` describes the command")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -87,10 +92,19 @@ class Parser(argparse.ArgumentParser):
         lists = f"`{self.prog} --help` lists all flags"
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
-            return f"unexpected {' '.join(words)!r}; {lists}"
+            return f"unexpected {' '.join(words)!r}; {self._takes(words[0])}"
         known = [name for action in self._actions for name in action.option_strings]
         instead = {flag: self._instead(flag, known) or _did_you_mean(flag, known) or lists for flag in flags}
         return join_problems([f"unknown flag {flag}; {text}" for flag, text in instead.items()])
+
+    def _takes(self, word: str) -> str:
+        """What a command takes, beside a word that it does not."""
+        if word[0] in "/\u2013\u2014":  # also dashes, as word processors and chats write them
+            return "a flag begins with two hyphens"
+        if "=" in word and "--set" in self._option_string_actions:
+            return f"use --set {word}"
+        places = " and ".join(str(action.metavar) for action in self._actions if not action.option_strings)
+        return f"{self.prog} takes {f'one {places}' if places else 'flags'}, each flag one value: `{self.prog} --help`"
 
     def _instead(self, flag: str, known: list[str]) -> str:
         """How to write a flag of another program, or one that is named like a key; "" for others."""
@@ -99,18 +113,19 @@ class Parser(argparse.ArgumentParser):
         if same in known:
             return f"write {same}"
         if not any(action.dest == "set" for action in self._actions):
-            return FLAGS.get(name, "")
-        from rookery.config.fields import key_named, meaning
+            return flag_answer(name, known)
+        from rookery.config.fields import meaning, setting
         from rookery.config.inputs import may_change, resume_refusal
 
         key = meaning(name)
         if self.prog.endswith(" resume") and key is not None and not may_change(key):
             return resume_refusal(key)
-        if name in FLAGS:
-            return FLAGS[name]
+        if text := flag_answer(name, known):
+            return text
         if name in ANSWERS:
             return _in_the_shell(ANSWERS[name], known)
-        return f"write --set {key_named(name)}=VALUE" if key else ""
+        takes_all = "--steps" in known or str(key).startswith("evaluation.")  # others take options of the world only
+        return f"write --set {setting(name)}" if key and takes_all else ""
 
 
 def _in_the_shell(text: str, flags: Sequence[str] = ()) -> str:
@@ -160,7 +175,7 @@ class _StoreByOneName(argparse._StoreAction):
 
 def _did_you_mean(wrong: str, names: Iterable[str]) -> str:
     """What was probably meant, as a question; "" if no name is similar."""
-    from rookery.config.fields import closest_names, join_or
+    from rookery.config.fields import closest_names
 
     plain = {name.lstrip("-").replace("-", "_"): name for name in names}
     near = [plain[name] for name in closest_names(wrong.lstrip("-"), plain)]

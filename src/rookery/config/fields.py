@@ -17,7 +17,8 @@ from pydantic_core import PydanticUndefined
 
 from rookery.config.layers import OLD_NAMES
 from rookery.config.schema import RunConfig
-from rookery.foreign_options import SAME, known_names
+from rookery.console import join_or
+from rookery.foreign_options import OPTIONS, SAME, known_names
 from rookery.learners.registry import specs
 
 CLOSE, CLOSE_KEY = 0.6, 0.75
@@ -86,6 +87,27 @@ def key_named(name: str) -> str | None:
     return next((key for key in fields() if name in (key, key.rpartition(".")[2])), None)
 
 
+def setting(name: str) -> str:
+    """What `--set` takes for a key of this name.
+
+    >>> setting("ent_coef"), setting("wandb"), setting("world_options")
+    ('ent_coef=VALUE', 'monitor.wandb=true', 'world_options.NAME=VALUE')
+    >>> setting("size")
+    'league.size=VALUE; for an option of the world, --set world_options.size=VALUE'
+    """
+    key = meaning(name) or name
+    kind = kinds(fields()[key]) if key in fields() else set()
+    value = ".NAME=VALUE" if dict in kind else "=true" if kind == {bool} else "=VALUE"
+    world = f"; for an option of the world, --set world_options.{name}=VALUE" if is_far(key, name) else ""
+    return f"{key_named(name)}{value}{world}"
+
+
+def is_far(key: str, name: str) -> bool:
+    """Whether a name without a section may be an option of the world rather than this key of a section."""
+    section = key.partition(".")[0]
+    return key != name and "." in key and section not in (*specs(), "monitor", "evaluation", "checkpoints")
+
+
 def meaning(name: str) -> str | None:
     """The key that a name of a key, of ours or of another library, means; the first, if it means several.
 
@@ -108,6 +130,7 @@ def closest_keys(unknown: str, learner: str | None = None) -> list[str]:
     leaf = leaf.lower().replace("-", "_")
     names = [(key.rpartition(".")[2], key) for key in [*fields(), *sections()]]
     own = _best(leaf, [(name, key) for name, key in names if key == f"{section}.{name}"], CLOSE_KEY)
+    own = own or _best(leaf, [(name, f"{section}.{key}") for name, key in OPTIONS.get(section, {}).items()], CLOSE_KEY)
     if own:
         return own
     found = _best(leaf, [*names, *OLD_NAMES.items(), *known_names()], CLOSE_KEY)
@@ -205,14 +228,6 @@ def _limits(metadata: Iterable[Any]) -> str:
     bounds = {name: getattr(item, name) for item in metadata for name in SYMBOLS if hasattr(item, name)}
     shown = [f" {symbol} {bounds[name]}" for name, symbol in SYMBOLS.items() if bounds.get(name, LARGE) < LARGE]
     return " and".join(shown)
-
-
-def join_or(texts: list[str]) -> str:
-    """
-    >>> join_or(["a", "b", "c"])
-    'a, b or c'
-    """
-    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 Steps = Sequence[str | int]  # keys, and indices of lists

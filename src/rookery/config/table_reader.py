@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from rookery.config.fields import closest_names, join_or, valid_values
+from rookery.config.fields import closest_names, valid_values
 from rookery.config.layers import MISSING
+from rookery.console import join_or
 
 LONGEST_VALUE = 60
 

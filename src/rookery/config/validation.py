@@ -19,7 +19,7 @@ from rookery.config.fields import KeyPath, Steps, find_key, path_heading, path_t
 from rookery.config.layers import check_size
 from rookery.config.schema import RunConfig
 from rookery.config.sections import Phase
-from rookery.console import printable
+from rookery.console import join_or, printable
 from rookery.errors import ConfigError, OptionError
 from rookery.foreign_names import VALUES, answer
 from rookery.foreign_options import ANSWERS, SAME
@@ -141,11 +141,14 @@ def _plain_overrides(value: Any) -> Any:
 
 
 SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kmb])", re.IGNORECASE)
+GROUPED_NUMBER = re.compile(r"\d{1,3}([ ,]\d{3})+")  # as the panel writes it
 THOUSANDS = {"k": 10**3, "m": 10**6, "b": 10**9}
 
 
 def _plain_number(value: Any, integer: bool) -> Any:
     """Also for texts such as 500k or 1.5M where an integer is meant."""
+    if integer and isinstance(value, str) and GROUPED_NUMBER.fullmatch(value):
+        return int(re.sub("[ ,]", "", value))
     if integer and isinstance(value, str) and (short := SHORT_NUMBER.fullmatch(value)):
         value = float(Fraction(short[1]) * THOUSANDS[short[2].lower()])
     if isinstance(value, (bool, str)):
@@ -177,7 +180,7 @@ def _without_repeats(problems: list[str]) -> list[str]:
     >>> _without_repeats(["`ppo.gamma` should be <= 1", "`sac.gamma` should be <= 1", "`ppo.clip` should be > 0"])
     ['`gamma` should be <= 1', '`ppo.clip` should be > 0']
     """
-    pattern = rf"^`(?:{'|'.join(option_classes())})\.(?=(?:{'|'.join(SAME)})`)"
+    pattern = rf"^`(?:{'|'.join(option_classes())})\.(?=(?:{'|'.join((*SAME, 'learning_rate'))})`)"
     plain = [re.sub(pattern, "`", problem) for problem in problems]
     return list(
         dict.fromkeys(short if plain.count(short) > 1 else long for short, long in zip(plain, problems, strict=True))
@@ -223,6 +226,8 @@ def _bad_value(place: KeyPath) -> str:
         if isinstance(place.value, float) and not math.isfinite(place.value):
             valid = valid.replace("a number", "a finite number")
         meant = answer(str(place.value), VALUES.get(place.name, {}))
+        if isinstance(place.value, list) and list not in fields.kinds(place.field):
+            meant = "rookery.search(world, space={KEY: [...]}) tries several values"
         return f"`{place.name}` should be {valid}, got {shown}" + (f"; {meant}" if meant else "")
     keys = ", ".join(place.model.model_fields) if place.model else ""
     kind = "table" if place.nested else "table (in Python a dict)"
@@ -247,7 +252,9 @@ def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
         near, keys = fields.closest_keys(key, given.get("learner")), fields.keys_of(section)
         beginning, there = "", f"of `{section}`" if section else ""
     if near:
-        return f"{beginning}unknown key `{key}`; did you mean {fields.join_or([f'`{name}`' for name in near])}?"
+        options = not owner.nested and all(fields.is_far(name, key) for name in near)
+        world = f" For an option of the world, use `world_options.{key}`" if options and "." not in key else ""
+        return f"{beginning}unknown key `{key}`; did you mean {join_or([f'`{name}`' for name in near])}?{world}"
     if not owner.nested and (text := answer(leaf, ANSWERS)):  # inside a table of its own, few keys are valid
         return f"{beginning}unknown key `{key}`; {text}"
     if not there:

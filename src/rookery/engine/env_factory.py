@@ -9,6 +9,7 @@ import copy
 import difflib
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,15 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from rookery.console import join_or
 from rookery.engine.wrapping import EnvWrapper, ImageSize, as_wrappers, with_image_size
 from rookery.errors import OptionError, SpaceError, WorldError
-from rookery.foreign_names import STAND_INS
+from rookery.foreign_names import STAND_INS, world_answer
 from rookery.gate import allow_given
 from rookery.user_code import file_here, load_file, written_in
 
 if TYPE_CHECKING:  # what translates worlds is imported where there is one: workers of other envs start without it
     from rookery.kernel.world import KernelWorld
 
+OPTIONS_APART = "; its options are apart: --set world_options.NAME=VALUE, in Python env_kwargs={...}"
 KERNEL_ENV = "rookery.kernel.kernel_env:KernelEnv"  # the entry point of registered kernel worlds
 
 
@@ -251,12 +254,14 @@ def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
     if isinstance(world, str) and ".py:" in world:
         path, _, attribute = world.rpartition(":")
         if not file_here(path).is_file():
-            raise WorldError(f"{world!r}: there is no file {path!r}")
+            raise WorldError(no_file(world, path))
         module = load_file(path)
         if not callable(getattr(module, attribute, None)):
             envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
-            near = difflib.get_close_matches(attribute, envs, 1)
+            name, bracket, _ = attribute.partition("(")
+            near = difflib.get_close_matches(name, envs, 1)
             hint = f"did you mean {near[0]}?" if near else f"envs in it: {', '.join(envs) or 'none'}"
+            hint += OPTIONS_APART if bracket else ""
             raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; {hint}")
         world_in(path, attribute)
         return EnvFactory((EnvFromFile(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
@@ -279,15 +284,23 @@ def _find_spec(world: str) -> gym.envs.registration.EnvSpec:
         raise WorldError(f"{world!r}: a module it needs cannot be imported ({error})") from None
     except gym.error.Error:
         near = difflib.get_close_matches(world, list(gym.registry), n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(near)}?" if near else _elsewhere(world)
+        meant = f"did you mean {join_or(near)}?" if near else _elsewhere(world)
+        hint = world_answer(world, near) or meant
         raise WorldError(f"{world!r} is not a registered Gymnasium id; {hint}") from None
 
 
 def file_meant(world: str) -> str:
     """The class in a file here that a name such as "my_env:MyEnv", "my_env.MyEnv" or "my_env.py" may mean, else ""."""
-    module, _, name = world.removesuffix(".py").replace(":", ".").rpartition(".")
-    file = f"{(module or name).replace('.', '/')}.py"
+    words = re.split(r"\.py\b:*|[.:/\\]+", world.removeprefix("./").removesuffix(".py"))
+    *module, name = [word for word in words if word] or [""]
+    file = f"{'/'.join(module or [name])}.py"
     return f"{file}:{name if module else 'MyEnv'}" if os.path.isfile(file) else ""  # any text at all is a question
+
+
+def no_file(world: str, path: str) -> str:
+    """The message about a class in a file that does not exist."""
+    meant = file_meant(world)
+    return f"{world!r}: there is no file {path!r}" + (f"; did you mean {meant}?" if meant else "")
 
 
 def _elsewhere(world: str) -> str:

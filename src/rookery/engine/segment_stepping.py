@@ -78,7 +78,7 @@ class Restarts:
             last = "" if cause == first else f"\nThe last one:\n{cause}"
             raise RestartLimit(
                 f"{kind} {number} failed again after {len(times)} restarts within {window:g} s "
-                f"(max_restarts={limit}). The first failure:\n{first}{last}"
+                f"(max_restarts={limit})\nThe first failure:\n{first}{last}"
             )
         times.append(now)
         self.total += 1

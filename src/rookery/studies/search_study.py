@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from rookery.config import RunConfig, user_config
+from rookery.config.fields import keys_of
 from rookery.config.layers import merge
 from rookery.config.run_size import check_search_size
 from rookery.console import say, silent
@@ -76,7 +77,7 @@ def search(
         sampler: "tpe", "gp", "cmaes", "random" or "grid".
         studies_dir: Folder that contains one folder per study.
         space: What varies, such as `{"ppo.learning_rate": {"log": [1e-5, 1e-2]}}`; a space of the learner's if omitted.
-        search: Further keys of the section `search` of a configuration.
+        search: Further keys of the section `search` of a configuration; most can be given alone, such as `pruner`.
         config_path: The path of a configuration, instead of `world`.
         options: Other keys of the configuration, as for `rookery.train`, such as `steps=20_000` or `num_envs=8`.
     """
@@ -88,7 +89,8 @@ def search(
         "n_trials": n_trials, "study_name": study_name, "jobs": jobs, "storage": storage, "timeout": timeout,
         "sampler": sampler, "studies_dir": None if studies_dir is None else str(studies_dir), "space": space,
     }  # fmt: skip
-    given = {**(search or {}), **{key: value for key, value in named.items() if value is not None}}
+    further = {key: options.pop(key) for key in {*keys_of("search")} & {*options} - {*keys_of("")}}
+    given = {**(search or {}), **further, **{key: value for key, value in named.items() if value is not None}}
     if world is None and config_path is None:
         world = options.pop("world", None)
     if (world is None) == (config_path is None):

@@ -15,9 +15,9 @@ from rookery.studies.space.space import with_settings
 from rookery.studies.trials.plans import trial_name
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.seats import NO_STEP_LIMIT
-from rookery.training.run.components import check_device
 from rookery.training.run.initial_weights import with_initial_nets
 from rookery.training.seeds.processes import Shares, divide
+from rookery.training.storage.load_agent import check_device
 
 OPEN = (None, "auto")  # values that a run fills in
 # What is chosen on one machine today, and would be otherwise on another tomorrow.

@@ -12,6 +12,7 @@ from rookery.engine.contest import EnginePlan, fastest, settle
 from rookery.engine.cost_memory import Probe
 from rookery.engine.env_factory import kernel_of, resolve_given
 from rookery.engine.machine import available_memory, usable_cores
+from rookery.foreign_names import explains_keywords
 from rookery.tools.measurements import (
     Trial,
     busy_line,
@@ -66,6 +67,7 @@ class TuneResult:
         _print(self)
 
 
+@explains_keywords({}, "it measures numbers of envs; rookery.search(env) searches for settings")
 def tune(world: str, seconds: float = 1.0, env_kwargs: dict[str, Any] | None = None) -> TuneResult:
     """Measure serial and worker processes with several numbers of envs, in turns; `make_vec` with neither `num_envs`
     nor `backend` then takes the fastest.

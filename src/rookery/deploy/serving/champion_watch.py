@@ -7,14 +7,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from rookery.console import say
 from rookery.deploy.registry import Registry
 from rookery.deploy.serving.served_agent import Batcher, ServedAgent
-from rookery.errors import OptionError
 from rookery.monitor.alerts import Alerts
-from rookery.training.storage.load_agent import load, load_agent
+from rookery.training.storage.load_agent import check_device, load, load_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name
 
 RETRY_SECONDS = 30.0  # until a version that did not load is retried
@@ -117,7 +114,7 @@ def find_source(
     what: str | Path, runs_dir: str | Path = "runs", *, best: bool = True, device: str = "cpu", trust: bool = False
 ) -> VersionSource:
     """The source of a name: the folder of a registry, `registry:DIR`, a run, or the folder of a saved agent."""
-    _check_device(device)
+    check_device(device)
     named, folder = registry_name(what), None
     if named is not None and named.which == "champion":
         folder = named.folder
@@ -125,16 +122,3 @@ def find_source(
         folder = Path(what)
     registry = None if folder is None else Registry(folder)
     return VersionSource(str(what), Path(runs_dir), registry, best, device, trust)
-
-
-def _check_device(device: str) -> None:
-    """Refuse a device that torch does not know, or that this machine does not have."""
-    if device == "cpu":
-        return
-    from rookery.training.run.components import check_device
-
-    try:
-        torch.device(device)
-    except RuntimeError:
-        raise OptionError(f"--device should be cpu, cuda or cuda:N, got {device!r}") from None
-    check_device(device)

@@ -18,7 +18,8 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from rookery.config.fields import closest_names, join_or
+from rookery.config.fields import closest_names
+from rookery.console import join_or
 from rookery.errors import ConfigError
 
 KINDS = ("log", "uniform", "int", "log_int", "choice", "value")

@@ -11,9 +11,10 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from rookery.config import RunConfig
-from rookery.config.fields import closest_keys, fields, join_or, sections
+from rookery.config.fields import closest_keys, fields, sections
 from rookery.config.layers import merge, nested
 from rookery.config.validation import resolve
+from rookery.console import join_or
 from rookery.errors import ConfigError
 from rookery.learners.registry import specs
 from rookery.studies.space.default_spaces import default_space

@@ -14,7 +14,7 @@ import numpy as np
 
 from rookery.console import say
 from rookery.engine.settings import positive_int
-from rookery.errors import OptionError, RunError
+from rookery.errors import OptionError, OptionTypeError, RunError
 from rookery.foreign_names import OF_AGENTS, explains_keywords
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
@@ -72,6 +72,9 @@ def evaluate(
         >>> len(played.returns), played.interval[0] <= played.mean <= played.interval[1]
         (4, True)
     """
+    is_folder = isinstance(runs_dir, (str, Path)) and (str(runs_dir) == "runs" or Path(runs_dir).is_dir())
+    if not is_folder and not isinstance(agent, (str, Path)):
+        raise OptionTypeError("rookery.evaluate() takes the folder of the runs second; give the env as world=env")
     positive_int("episodes", episodes)
     allow_given([world, world_options])
     options = dict(world_options or {})

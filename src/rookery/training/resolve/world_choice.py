@@ -15,12 +15,12 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import spaces as gs
 
-from rookery.console import printable
+from rookery.console import join_or, printable
 from rookery.engine.autotune import probe
-from rookery.engine.env_factory import EnvFactory, RegisteredEnv, file_meant, kernel_of, resolve, with_wrappers
+from rookery.engine.env_factory import EnvFactory, RegisteredEnv, file_meant, kernel_of, no_file, resolve, with_wrappers
 from rookery.engine.wrapping import ImageSize
 from rookery.errors import OptionError, RookeryError, WorldError
-from rookery.foreign_names import WORLDS
+from rookery.foreign_names import world_answer
 from rookery.kernel.two_players import EITHER, TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
@@ -299,7 +299,7 @@ def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Sp
     if learner not in able:
         raise OptionError(
             f"learner {learner!r} cannot act in {action_space}: {specs()[learner].needs}; "
-            f"here it can be {' or '.join(able)}"
+            f"here it can be {join_or(able)}"
         )
     odd = next((part for part in _leaves(observation_space) if not isinstance(part, LEARNABLE)), None)
     if odd is not None:
@@ -342,7 +342,7 @@ def _in_file(world: str, kwargs: dict[str, Any]) -> World:
     if not attribute and os.path.isfile(path):
         raise WorldError(f"{world!r}: name the class in the file as well, such as {path}:MyEnv")
     if not attribute:
-        raise WorldError(f"{world!r}: there is no file {path!r}")
+        raise WorldError(no_file(world, path))
     source = resolve(world, kwargs=kwargs)
     place = f"{Path(path).resolve()}:{attribute}"  # to be found again from anywhere, when the run is resumed
     return World(printable(f"{Path(path).stem}-{attribute}"), place, kernel_of(source) is not None, kwargs)
@@ -397,15 +397,14 @@ def _unknown(world: str) -> str:
         return (
             f"{world!r} is a learner; the world comes first, as in rookery train CartPole-v1 --learner {world.lower()}"
         )
-    foreign = next((text for start, text in WORLDS.items() if world.lower().startswith(start)), None)
     near = _near(world)
-    if foreign and not (near and "-v" in world):  # of a name without a version, the nearest id may be an old one
+    if foreign := world_answer(world, near):
         return f"there is no world {world!r}: {foreign}"
     if near:
-        return f"there is no world {world!r}; did you mean {' or '.join(near)}?"
+        return f"there is no world {world!r}; did you mean {join_or(near)}?"
     return (
         f"there is no world {world!r}: give a Gymnasium id such as CartPole-v1 or package:MyEnv-v0, a class in a file "
-        f"such as my_env.py:MyEnv, a config file, or one of {', '.join(registry.names())}"
+        f"such as my_env.py:MyEnv, a config file (.toml, .json, .yaml), or one of {', '.join(registry.names())}"
     )
 
 

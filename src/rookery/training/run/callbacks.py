@@ -223,7 +223,7 @@ class Result(Mapping[str, Any]):
     if not TYPE_CHECKING:  # which knows all names that there are
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(missing("a Result", name, dir(type(self))))
+            raise AttributeError(missing("a Result", name, [*dir(type(self)), *self.__dataclass_fields__]))
 
     def __getitem__(self, name: str) -> Any:
         if name not in list(self):

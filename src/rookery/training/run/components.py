@@ -41,7 +41,7 @@ from rookery.training.run.outputs import RunOutputs, open_outputs
 from rookery.training.run.shared_run import RunAlone
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.tensor_envs import make_tensor_engine, make_tensor_evaluator
-from rookery.training.storage.load_agent import write_agent
+from rookery.training.storage.load_agent import check_device, write_agent
 from rookery.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -215,20 +215,6 @@ def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
             f"would have {size}; --set image_size=full keeps every pixel"
         )
     return run.with_image_size(full)
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have."""
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise OptionError(f"device={device!r} was requested, but torch finds no CUDA GPU here; device='cpu' works")
-    number = device.partition(":")[2]
-    if number and int(number) >= torch.cuda.device_count():
-        raise OptionError(
-            f"device={device!r} was requested, but torch finds {torch.cuda.device_count()} CUDA GPUs here: they are "
-            "counted from cuda:0"
-        )
-    if device == "mps" and not torch.backends.mps.is_available():
-        raise OptionError("device='mps' was requested, but torch finds none here; device='cpu' works")
 
 
 def device_of_envs(config: RunConfig) -> str:

@@ -24,7 +24,6 @@ from rookery.training.resolve.world_choice import find
 from rookery.training.run.announcement import announce
 from rookery.training.run.callbacks import Callback, make_callback
 from rookery.training.run.components import (
-    check_device,
     fit_learner,
     make_learner,
     open_components,
@@ -54,6 +53,7 @@ from rookery.training.run.shared_run import (
     with_shared_devices,
 )
 from rookery.training.run.stop_request import StopRequest
+from rookery.training.storage.load_agent import check_device
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_history import note_opening
 from rookery.training.storage.trust import check_run, remember

@@ -30,6 +30,7 @@ from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.runs_table import NamedRun, find_runs
 from rookery.user_code import end_import
 
 WORLD_NAMES = ("world", "env", "env_id", "env_name")
@@ -70,7 +71,7 @@ def train(
     """
     end_import("rookery.train")
     if others:
-        raise OptionTypeError("rookery.train() takes a world; give the others by name, as in steps=100_000")
+        raise OptionTypeError("rookery.train() takes one world; give the others by name, as in steps=100_000")
     given: dict[str, Any] = dict(options)
     if world is None and config_path is None:
         world = next((given.pop(name) for name in WORLD_NAMES if name in given), None)
@@ -143,7 +144,7 @@ def _run_with_enough_memory(
 
 @with_keywords(ResumeOptions, {})
 def resume(
-    run: str | Path,
+    run: NamedRun,
     runs_dir: str | Path = "runs",
     *,
     steps: int | None = None,
@@ -165,7 +166,7 @@ def resume(
     """
     end_import("rookery.resume")
     allow_given(run)
-    folder = RunDir.find(run, Path(runs_dir))
+    (folder,) = find_runs([run], runs_dir)
     folder.refuse_version()
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)

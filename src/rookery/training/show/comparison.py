@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from rookery.console import printable
+from rookery.console import join_or, printable
 from rookery.errors import OptionError, RunError
 from rookery.files import check_file, own_folder
+from rookery.foreign_names import OF_FILES, explains_keywords
 from rookery.monitor.plots import CurveGroup, draw, draw_groups, drawn_if_possible
 from rookery.monitor.statistics import EPISODE, EVALUATION, history, read_curve, scalars
 from rookery.training.storage.run_dir import RunDir
@@ -54,6 +55,7 @@ class ComparisonResult:
             print(f"\nplot: {self.plot}")
 
 
+@explains_keywords(OF_FILES, "it takes runs")
 def compare(
     *runs: NamedRun,
     runs_dir: str | Path = "runs",
@@ -84,6 +86,7 @@ def compare(
     return ComparisonResult(group_rows(groups), different, drawn)
 
 
+@explains_keywords(OF_FILES, "it takes runs")
 def plot(
     *runs: NamedRun,
     runs_dir: str | Path = "runs",
@@ -126,6 +129,8 @@ def _draw(
     groups: Sequence[RunGroup], runs_dir: str | Path, x: Axis | None, metric: str | None, out: str | Path | None
 ) -> Path:
     axis = x or "steps"
+    if axis not in get_args(Axis):
+        raise OptionError(f"the horizontal axis should be {join_or(get_args(Axis))}, got {axis!r:.80}")
     drawn, curves = _curves(groups, axis, metric)
     if out is None:
         out = own_folder(Path(runs_dir) / "plots") / _file_name(drawn, axis, [group.name for group in groups])
@@ -157,7 +162,7 @@ def _curves(groups: Sequence[RunGroup], axis: Axis, wanted: str | None) -> tuple
 
 def _metrics_near(metric: str, groups: Sequence[RunGroup]) -> str:
     """What was probably meant; else all there are."""
-    from rookery.config.fields import closest_names, join_or
+    from rookery.config.fields import closest_names
 
     files = [run.metrics for group in groups for run in group.runs if run.metrics.is_file()]
     names = sorted({name for file in files for event in history(file) for name in scalars(event)})

@@ -13,6 +13,7 @@ from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.files import own_folder
+from rookery.foreign_names import OF_AGENTS, OF_FILES, explains_keywords
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.trained_run import AgentOrRun, TrainedRun, agent_in, open_run
@@ -47,6 +48,7 @@ class ShowSetup:
     matchup: Matchup | None = None
 
 
+@explains_keywords(OF_AGENTS | OF_FILES, "help(rookery.record) lists them")
 def record(
     agent: AgentOrRun = "latest",
     out: str | Path | None = None,
@@ -67,6 +69,7 @@ def record(
     return path
 
 
+@explains_keywords(OF_AGENTS | OF_FILES, "help(rookery.watch) lists them")
 def watch(
     run: AgentOrRun | None,
     runs_dir: str | Path = "runs",
@@ -106,8 +109,8 @@ def watch(
     allow_given([run if isinstance(run, (str, Path)) else None, opponent])
     if episodes is not None:
         positive_int("episodes", episodes)
-    if fps is not None and fps <= 0:
-        raise OptionError(f"fps should be above 0, got {fps}")
+    if fps is not None and not (isinstance(fps, (int, float)) and fps > 0):
+        raise OptionError(f"fps should be above 0, got {fps!r:.80}")
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
     _check_grid(grid)

@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.console import is_silent, printable, say
-from rookery.errors import CheckpointError, FileError, OptionTypeError, RunError, UsageError
+from rookery.errors import CheckpointError, FileError, OptionError, OptionTypeError, RunError, UsageError
 from rookery.foreign_names import OF_AGENTS, explains_keywords
 from rookery.gate import Reach, allow, allow_given, reaches
 from rookery.learners.agent import Agent
@@ -50,10 +50,29 @@ def load(
     """
     if not isinstance(run, (str, PathLike)):
         raise OptionTypeError(f"rookery.load() takes the name of a run or a folder, got {run!r:.80}")
+    check_device(device := str(device))
     allow_given(run)
     if holds_agent(Path(run)):
         return agent_from(read_agent(Path(run), trust), device)
     return load_agent(RunDir.find(run, Path(runs_dir)), best, device, trust)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not know, or that this machine does not have."""
+    try:
+        torch.device("cpu" if device == "auto" else device)
+    except RuntimeError:
+        raise OptionError(f"device should be cpu, cuda, cuda:N or mps, got {device!r}") from None
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise OptionError(f"device={device!r} was requested, but torch finds no CUDA GPU here; device='cpu' works")
+    number = device.partition(":")[2]
+    if number and int(number) >= torch.cuda.device_count():
+        raise OptionError(
+            f"device={device!r} was requested, but torch finds {torch.cuda.device_count()} CUDA GPUs here: they are "
+            "counted from cuda:0"
+        )
+    if device == "mps" and not torch.backends.mps.is_available():
+        raise OptionError("device='mps' was requested, but torch finds none here; device='cpu' works")
 
 
 def load_agent(run: RunDir, best: bool = True, device: str = "cpu", trust: bool = False) -> Agent:

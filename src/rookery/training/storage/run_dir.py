@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rookery.console import printable
+from rookery.console import join_or, printable
 from rookery.errors import FileError, RunError
 from rookery.files import open_plain, read_plain, replace_file
 from rookery.foreign_names import FILES
@@ -275,7 +275,9 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         why = "it is a file" if isinstance(error, FileExistsError) else _why(error)
-        raise RunError(f"{printable(folder)} cannot be the folder for runs or checkpoints: {why}") from None
+        raise RunError(
+            f"{printable(folder)} cannot be the folder for runs or checkpoints: {why}; give another --runs-dir"
+        ) from None
 
 
 def _why(error: Exception) -> str:
@@ -310,4 +312,4 @@ def _near(name: str, names: list[str]) -> str:
         return ": there are no runs yet"
     near = difflib.get_close_matches(name, ["latest", *names], 3)
     newest = ", ".join(names[: -SHOWN - 1 : -1]) + (", ..." if len(names) > SHOWN else "")
-    return (f"; did you mean {' or '.join(near)}? There are" if near else "; there are") + f": {newest}"
+    return (f"; did you mean {join_or(near)}? There are" if near else "; there are") + f": {newest}"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rookery.console import printable
-from rookery.errors import OptionError, RookeryError
+from rookery.errors import OptionError, OptionTypeError, RookeryError
+from rookery.foreign_names import explains_keywords
 from rookery.monitor.formatting import duration
 from rookery.printing import plain_table
 from rookery.training.storage.run_dir import RunDir
@@ -50,6 +51,7 @@ class Runs(list[dict[str, Any]]):
         print_table(self)
 
 
+@explains_keywords({}, "it takes names of runs, `world`, `sort` and `runs_dir`")
 def runs(*names: NamedRun, world: str | None = None, sort: str | None = None, runs_dir: str | Path = "runs") -> Runs:
     """The runs of a folder, as a list of dicts: their worlds, steps, evaluations and states.
 
@@ -80,8 +82,16 @@ def _order_by(key: str) -> Callable[[dict[str, Any]], Any]:
 
 def find_runs(names: Iterable[NamedRun], runs_dir: str | Path) -> list[RunDir]:
     """The runs of these names, each once."""
-    found = [RunDir.find(name if isinstance(name, (str, Path)) else name.path, Path(runs_dir)) for name in names]
+    found = [RunDir.find(_place(name), Path(runs_dir)) for name in names]
     return list({run.path.absolute(): run for run in found}.values())
+
+
+def _place(run: Any) -> str | Path:
+    """The name or path of a run, of the result of a training, or of the run that an agent is from."""
+    place = run if isinstance(run, (str, Path)) else getattr(run, "path", getattr(run, "run", None))
+    if place is None:
+        raise OptionTypeError(f"expected a run: its name, its path or the result of rookery.train, got {run!r:.80}")
+    return place
 
 
 def _is_of(row: dict[str, Any], world: str) -> bool:
