@@ -220,7 +220,7 @@ ANSWERS = {
     "rollout_buffer_class": _OWN_CLASS,
     "optimize_memory_usage": "rookery has no such option: omit it, or use a smaller `buffer_size`",
     "stats_window_size": "means are over the last 100 episodes: omit it",
-    "tensorboard_log": "use `monitor.tensorboard` = true; the files are in the run's folder, which `runs_dir` moves",
+    "tensorboard_log": "every run writes TensorBoard files into its folder, which `runs_dir` moves: omit it",
     "tb_log_name": "use `name`, the name of the run",
     "reset_num_timesteps": "rookery.resume(run, steps=...) continues a run: omit it",
     "log_interval": _LOG,
@@ -350,7 +350,7 @@ ANSWERS = {
     "noop_max": _SKIP,
     "scheduler": "use `learning_rate_schedule` = \"linear\"; of a search, `search.pruner` = \"asha\"",
     "direction": "returns are maximised; `search.objectives` names others",
-    "logger": "use `monitor.tensorboard` = true, `monitor.wandb` = true or `monitor.mlflow` = true",
+    "logger": "every run writes TensorBoard files; `monitor.wandb` = true and `monitor.mlflow` = true send them elsewhere too",
 }  # fmt: skip
 ANSWERS |= {"train_batch_size": _ROLLOUT, "train_batch_size_per_learner": _ROLLOUT, "monitor_dir": _FIXED}
 

@@ -80,7 +80,7 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
         (grid[1, 0], _draw_wins, "games won in evaluations")
         if met
         else (grid[1, 0], _draw_length, "episode length, mean of the last 100"),
-        (grid[1, 1], _draw_losses, "losses, without their sign"),
+        (grid[1, 1], _draw_losses, "losses, absolute values"),
         (grid[1, 2], _draw_speed, "steps per second"),
     )
     for place, draw_one, title in panels:
