@@ -133,7 +133,9 @@ FLAGS = {
     "use --jobs 4": "max_concurrent",
     "what varies is a key of the configuration: --set 'search.space.learning_rate=[1e-3,1e-4]'": "space search_space",
     "use `rookery search WORLD`": "optimize optimize_hyperparameters n_jobs n_trials",
-    "every run writes TensorBoard files into its folder, which --runs-dir moves: omit it": "tensorboard_log tensorboard tb",
+    "every run writes TensorBoard files into its folder, which --runs-dir moves: omit it": (
+        "tensorboard_log tensorboard tb"
+    ),
     "use --out FILE": "o output save save_path f file output_file video_path video_folder",
     "use --output FILE": "o out save save_path f file",
     "use --html FILE": "o out output save pdf f file",

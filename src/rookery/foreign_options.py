@@ -349,8 +349,8 @@ ANSWERS = {
     "action_repeat": _SKIP,
     "noop_max": _SKIP,
     "scheduler": "use `learning_rate_schedule` = \"linear\"; of a search, `search.pruner` = \"asha\"",
-    "direction": "returns are maximised; `search.objectives` names others",
-    "logger": "every run writes TensorBoard files; `monitor.wandb` = true and `monitor.mlflow` = true send them elsewhere too",
+    "direction": "returns are maximised: omit it",
+    "logger": "use `monitor.wandb` = true or `monitor.mlflow` = true; every run writes TensorBoard files",
 }  # fmt: skip
 ANSWERS |= {"train_batch_size": _ROLLOUT, "train_batch_size_per_learner": _ROLLOUT, "monitor_dir": _FIXED}
 
