@@ -67,7 +67,8 @@ WORLDS = _by_name(
         f"that is a policy, and {_NETS_FOLLOW}": "mlppolicy cnnpolicy multiinputpolicy mlplstmpolicy",
         'it is in another package: `pip install minigrid`, then "minigrid:MiniGrid-Empty-5x5-v0"': "minigrid- babyai-",
         "it is in another package: give my_file.py:make_env, a function that makes it": (
-            "procgen dm_control/ dmc bsuite/ metaworld/ meta-world/ nethack nle minihack crafter vizdoom minedojo"
+            "procgen dm_control/ dmc bsuite/ metaworld/ meta-world/ isaac super-mario supermario sumo nethack nle "
+            "minihack crafter vizdoom minedojo"
         ),
         "it is in another package: `pip install gymnasium-robotics`, then such as gymnasium_robotics:FetchReach-v4": (
             "fetchreach fetchpush fetchslide fetchpickandplace handmanipulate handreach adroithand antmaze pointmaze "
@@ -149,6 +150,10 @@ FLAGS = {
     "the run's folder has everything: omit it, or use rookery export RUN": "save",
     "use --set checkpoints.every=50_000": "save_every save_interval checkpoint_every",
     "use --device cpu": "cpu no_cuda",
+    "use --on ray": "ray distributed cluster",
+    "use --num-episodes 500": "max_episodes",
+    "use `rookery eval RUN`, during training or after it": "test eval eval_only evaluate play",
+    "use --dashboard": "port ui web",
     "use --quiet to print less": "v verbose verbosity silent q log_level debug",
     "rookery has no such flag; `rookery check ENV` tests an env without training": "dry_run",
 }

@@ -42,12 +42,14 @@ _REPLAY = _ALL | {
     "num_steps_sampled_before_learning_starts": "start_steps",
     "n_steps": "n_step",
     "replay_buffer_size": "buffer_size",
+    "memory_size": "buffer_size",
     "polyak": "tau",
 }
 _ROLLOUTS = _ALL | {
     "n_steps": "rollout_length",
     "num_steps": "rollout_length",
     "rollout": "rollout_length",
+    "horizon": "rollout_length",
     "rollout_fragment_length": "rollout_length",
     "n_epochs": "epochs",
     "num_epochs": "epochs",
@@ -101,7 +103,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "lstm_hidden_size": "recurrent",
     },
     "sac": _SAC,
-    "dqn": _REPLAY | _EPSILON | {"epsilon_timesteps": "epsilon_steps", "double_q": "double"},
+    "dqn": _REPLAY | _EPSILON | {"epsilon_timesteps": "epsilon_steps", "double_q": "double", "double_dqn": "double"},
     "td3": _REPLAY
     | {
         "target_policy_noise": "policy_noise",
@@ -133,6 +135,7 @@ RUN_KEYS = {
     "env_name": "world",
     "env_kwargs": "world_options",
     "env_config": "world_options",
+    "env_args": "world_options",
     "exp_name": "name",
     "experiment_name": "name",
     "experiment": "name",
@@ -179,6 +182,7 @@ _SAVE = "use `checkpoints.every`, in steps over all envs"
 _LOG = "lines are printed by time: omit it"
 _FRAMES = "Atari worlds stack 4 frames by themselves; for others use `wrappers`, such as my_file.py:MyWrapper"
 _MODEL = 'use `world` and `learner`, as in rookery.train(env, learner="ppo", steps=100_000)'
+_WANDB = "use `monitor.wandb` = true; its own variables, such as WANDB_ENTITY, say the rest"
 _SEARCH = "rookery.search(world, n_trials=50, jobs=2) searches for settings"
 _BEGIN = "use `init_from`, a run or a folder that agent.save() wrote"
 _DATASET = "rookery.clone imitates a dataset of Minari, and `sac.dataset` begins an off-policy run with recorded steps"
@@ -188,6 +192,7 @@ _SKIP = "Atari worlds have it as an option in `world_options`; for others use `w
 # Names without an equivalent here, with what to do instead.
 ANSWERS = {
     "target_update_interval": _TARGET,
+    "target_update": _TARGET,
     "target_network_frequency": _TARGET,
     "target_network_update_freq": _TARGET,
     "clip_vloss": "use `ppo.clip_values`, the clip range of value estimates as a number",
@@ -242,7 +247,11 @@ ANSWERS = {
     "save": "every run saves its agent: omit it",
     "save_model": "every run saves its agent: omit it",
     "wandb_project_name": "the project is \"rookery\": use `monitor.wandb` = true alone",
-    "wandb_entity": "use `monitor.wandb` = true; its own variables, such as WANDB_ENTITY, say the rest",
+    "wandb_entity": _WANDB,
+    "project": "the project is \"rookery\": use `monitor.wandb` = true alone",
+    "group": _WANDB,
+    "tags": _WANDB,
+    "notes": _WANDB,
     "wandb_project": "the project is \"rookery\": use `monitor.wandb` = true alone",
     "upload_model": "agents are in the run's folder: omit it",
     "hf_entity": "agents are in the run's folder: omit it",
@@ -261,8 +270,10 @@ ANSWERS = {
     "serial_mode": 'use `backend` = "serial"',
     "train_for_seconds": "use `steps`",
     "max_time": "use `steps`",
+    "time_limit": "use `steps`; of an episode, `episode_length`",
     "stop": "use `steps`, or `evaluation.stop_at` = 200, the return to reach",
     "render": _WATCH,
+    "headless": _WATCH,
     "render_mode": _WATCH,
     "video": _VIDEO,
     "record_video": _VIDEO,
@@ -282,6 +293,7 @@ ANSWERS = {
     "checkpoint_frequency": _SAVE,
     "normalize": "use `normalise_observations` = true and `normalise_rewards` = true",
     "num_cpu": _WORKERS,
+    "num_cpus": _WORKERS,
     "n_cpu": _WORKERS,
     "nproc": _WORKERS,
     "training_num": _WORKERS,
@@ -319,6 +331,8 @@ ANSWERS = {
     "n_eval_envs": "evaluations choose their number of envs by themselves: omit it",
     "early_stopping": _GOAL,
     "patience": _GOAL,
+    "target_return": _GOAL,
+    "solved_reward": _GOAL,
     "parallel": _WORKERS,
     "n_jobs": _SEARCH,
     "n_trials": _SEARCH,

@@ -93,7 +93,7 @@ MISTAKES = [
     ("CleanRL", "rookery train CartPole-v1 --capture-video", "write --video"),
     ("CleanRL", "rookery train CartPole-v1 --torch-deterministic", "omit it"),
     ("CleanRL", "rookery train CartPole-v1 --wandb-project-name x", "--set monitor.wandb=true"),
-    ("CleanRL", "rookery train CartPole-v1 --clip-vloss", "`ppo.clip_values`"),
+    ("CleanRL", "rookery train CartPole-v1 --clip-vloss", "--set ppo.clip_values="),
     ("CleanRL", "rookery train CartPole-v1 --learner c51", '"dqn"'),
     ("RLlib", 'rookery.train("CartPole-v1", train_batch_size=4_000)', "`ppo.rollout_length`"),
     ("RLlib", 'rookery.train("CartPole-v1", num_rollout_workers=4)', "`num_envs`"),
@@ -106,7 +106,7 @@ MISTAKES = [
     ("RLlib", "rookery train CartPole-v1 --algo IMPALA", '"ppo"'),
     ("Sample Factory", "rookery train CartPole-v1 --algo APPO", '"ppo"'),
     ("Sample Factory", "rookery train CartPole-v1 --train_for_env_steps 1000", "--steps"),
-    ("Sample Factory", "rookery train CartPole-v1 --num_workers 4", "`num_envs`"),
+    ("Sample Factory", "rookery train CartPole-v1 --num_workers 4", "use --num-envs"),
     ("Sample Factory", "rookery train CartPole-v1 --normalize_input True", "--set normalize_input=true"),
     ("Sample Factory", "rookery train CartPole-v1 --use_rnn True", "--set ppo.recurrent=256"),
     ("Sample Factory", "rookery train CartPole-v1 --num_envs 4", "write --num-envs"),
@@ -244,6 +244,14 @@ MISTAKES = [
     ("RLlib", "result.get_best_result()", "result.agent"),
     ("Tianshou", "rookery.ReplayBuffer", "buffer_size"),
     ("typing", "agent.step([0])", "agent.act("),
+    ("RLlib", "rookery train CartPole-v1 --checkpoint-freq 9", "--set checkpoints.every=VALUE"),
+    ("RLlib", "rookery train CartPole-v1 --horizon 128", "--set horizon=VALUE"),
+    ("W&B", "rookery train CartPole-v1 --notes x", "--set monitor.wandb=true"),
+    ("Ray", "rookery train CartPole-v1 --distributed", "--on ray"),
+    ("typing", "rookery train CartPole-v1 --eval-only", "`rookery eval RUN`"),
+    ("typing", "rookery train CartPole-v1 --max-episodes 9", "--num-episodes"),
+    ("typing", "rookery train CartPole-v1 --net 64,64", "lists all flags"),
+    ("typing", "rookery train CartPole-v1 --set world_options.gravitty=3", "did you mean 'gravity'"),
 ]
 
 

@@ -135,6 +135,8 @@ def _in_the_shell(text: str, flags: Sequence[str] = ()) -> str:
     'use --set monitor.wandb=true alone'
     >>> _in_the_shell('use `device` = "cuda" or "cpu"', ["--device"])
     'use --device cuda or cpu'
+    >>> _in_the_shell("use `num_envs` or `checkpoints.every`", ["--num-envs"])
+    'use --num-envs or --set checkpoints.every=VALUE'
     """
 
     def typed(found: re.Match[str]) -> str:
@@ -142,7 +144,14 @@ def _in_the_shell(text: str, flags: Sequence[str] = ()) -> str:
         return f"{flag} {found[2]}".replace('"', "") if flag in flags else f"--set {found[1]}={found[2]}"
 
     value = r'(?:"[^"]*"|\[[^\]]*\]|[\w.]+)'
-    return re.sub(rf"`([\w.]+)` = ({value}(?: or {value})*)", typed, text)
+
+    def key(found: re.Match[str]) -> str:
+        flag = f"--{found[1].replace('_', '-')}"
+        return flag if flag in flags else f"--set {found[1]}=VALUE" if found[1] in fields() else found[0]
+
+    from rookery.config.fields import fields
+
+    return re.sub(r"`([\w.]+)`", key, re.sub(rf"`([\w.]+)` = ({value}(?: or {value})*)", typed, text))
 
 
 class _Help(argparse._HelpAction):
@@ -175,8 +184,9 @@ class _StoreByOneName(argparse._StoreAction):
 
 def _did_you_mean(wrong: str, names: Iterable[str]) -> str:
     """What was probably meant, as a question; "" if no name is similar."""
-    from rookery.config.fields import closest_names
+    from rookery.config.fields import CLOSE, CLOSE_KEY, closest_names
 
     plain = {name.lstrip("-").replace("-", "_"): name for name in names}
-    near = [plain[name] for name in closest_names(wrong.lstrip("-"), plain)]
+    cutoff = CLOSE_KEY if wrong.startswith("-") else CLOSE  # there are many flags, and few commands
+    near = [plain[name] for name in closest_names(wrong.lstrip("-"), plain, cutoff)]
     return f"did you mean {join_or(near)}?" if near else ""

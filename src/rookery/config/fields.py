@@ -118,9 +118,9 @@ def meaning(name: str) -> str | None:
     return known.get(name) or next((key for key in fields() if name in (key, key.rpartition(".")[2])), None)
 
 
-def closest_names(wrong: str, names: Iterable[str]) -> list[str]:
+def closest_names(wrong: str, names: Iterable[str], cutoff: float = CLOSE) -> list[str]:
     """The names most similar to a wrong one, if any is similar."""
-    return _best(wrong.lower().replace("-", "_"), [(name, name) for name in names], CLOSE)
+    return _best(wrong.lower().replace("-", "_"), [(name, name) for name in names], cutoff)
 
 
 def closest_keys(unknown: str, learner: str | None = None) -> list[str]:

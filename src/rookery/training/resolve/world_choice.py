@@ -383,6 +383,8 @@ def _compiled(spec: WorldSpec, kwargs: dict[str, Any]) -> World:
     try:
         kernel_of(resolve(spec.source, kwargs=kwargs))
     except RookeryError as error:
+        if "did you mean" in str(error):  # a name that is nearly one of the compiled version is not one of Gymnasium's
+            raise
         return _plain(world, kwargs, f"{world}: using Gymnasium's env, as rookery's compiled version refuses: {error}")
     note = f"{world}: using rookery's compiled version {spec.source}; --set compiled=false keeps Gymnasium's"
     return World(world, spec.source, kernel=True, env_kwargs=kwargs, note=note)
