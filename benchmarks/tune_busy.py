@@ -40,7 +40,7 @@ def main() -> int:
                 chosen = EnginePlan(envs.backend, envs.num_envs, envs.workers)
             rates = {trial.plan: trial.steps_per_second for trial in result.trials}
             for name, plan in {"tune": result.best.plan, "auto": chosen}.items():
-                shares[name].append(rates[plan] / max(rates.values()))
+                shares[name].append(rates.get(plan, 0.0) / max(rates.values()))  # 0: it is not in the table
                 print(f"{k + 1:2} {name}: {plan.backend}, {plan.num_envs} envs: {shares[name][-1]:.0%} of the best")
     for name, found in shares.items():
         count = sum(share >= WITHIN for share in found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import psutil
 import pytest
 
@@ -74,6 +76,23 @@ def test_a_probe_measures_step_and_memory():
     assert result.process_memory > 2**20
     servers = {server.pid for server in SERVERS}  # they stay for what comes next
     assert {child for child in psutil.Process().children() if child.pid not in servers} <= before
+
+
+class SlowFirst(Counter):
+    """Its first env in a process takes long, as if it imported something large."""
+
+    built = 0
+
+    def __init__(self):
+        if not SlowFirst.built:
+            time.sleep(0.5)
+        SlowFirst.built += 1
+        super().__init__()
+
+
+def test_the_first_env_does_not_say_how_long_others_take_to_build():
+    """Else engines of many envs would seem too slow to start, and `auto` would not measure them."""
+    assert probe(resolve(SlowFirst), seconds=0.05).build_seconds < 0.4
 
 
 def test_cgroup_limits_are_respected(tmp_path):

@@ -121,7 +121,10 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
         if ended:
             took, last = _timed(lambda: env.reset(seed=None, options=None))
             resets += took
-    memory = _second_env_memory(envs) if build_seconds < 2.0 else process_memory
+    memory = process_memory
+    if build_seconds < 2.0:
+        memory, again = _second_env(envs)
+        build_seconds = min(build_seconds, again)
     own = max(wall - queued, cpu)
     share = min(1.0, cpu / own) if own > 0 else 1.0
     reset_seconds = min(first_reset, second_reset)
@@ -141,11 +144,12 @@ def _cpu_seconds() -> tuple[float, float]:
         return time.process_time(), 0.0
 
 
-def _second_env_memory(envs: WorkerEnvs) -> int:
-    """The memory of a first env includes imports; what a second one adds is the memory of an env."""
+def _second_env(envs: WorkerEnvs) -> tuple[int, float]:
+    """Memory and seconds that another env takes. Those of the first one include imports, which on a busy machine took
+    so long that 32 envs seemed too many to measure."""
     before = process_usage(os.getpid())["memory"]
-    envs.build([0 if not envs._source.endless else 1])
-    return max(0, process_usage(os.getpid())["memory"] - before)
+    seconds, _ = _timed(lambda: envs.build([0 if not envs._source.endless else 1]))
+    return max(0, process_usage(os.getpid())["memory"] - before), seconds
 
 
 def _actions(env: Any, count: int) -> list[Any]:
