@@ -33,10 +33,10 @@ from rookery.kernel import call_record, code_cache, failed_checks, interrupt
 from rookery.kernel.batch_loop import RESET, STEP, build_loop
 from rookery.kernel.diagnosis import explain_compile_errors
 from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, TIMED_OUT, EnvArrays, EpisodeStats
-from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, FAULT, STOPPED, Columns
+from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, FAULT, STOPPED, Columns, functions_of
 from rookery.kernel.native_compiler import WorldCompiler, frozen
 from rookery.kernel.plain import dry_run
-from rookery.kernel.translate import translate
+from rookery.kernel.translate import called_once, translate
 from rookery.kernel.world import KernelWorld, own_codes
 from rookery.once import make_once, once
 from rookery.part_compiler import part
@@ -106,7 +106,8 @@ def _compile(world: KernelWorld, env_arrays: EnvArrays, loop: Any, checked: bool
     with compiling(world.name), explain_compile_errors(world):
         numbers = failed_checks.numbered(world) if checked else {}
         compiler = type("WorldCompiler", (WorldCompiler,), {"numbers": numbers})
-        jit = partial(_jit, inlined=own_codes(world), compiler=compiler)
+        inlined = own_codes(world) | called_once(functions_of(world))
+        jit = partial(_jit, inlined=inlined, compiler=compiler)
         made = _object_code(_entry(env_arrays, translate(loop, jit)), SIGNATURE)
     if slow_line is not None:
         _refuse_endless(world, made, slow_line)
@@ -139,8 +140,8 @@ def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
 
 def _jit(function: Any, inlined: Collection[Any], compiler: type) -> Any:
     """The loop's own functions are inlined: a call passes all columns, and a step of CartPole would take 325 ns instead
-    of 30. So are the world's own functions, which have one or two callers, and what is decorated with `inlined`. For
-    other helpers, LLVM decides."""
+    of 30. So are the world's own functions, which have one or two callers, helpers that are called at one place, and
+    what is decorated with `inlined`. For other helpers, LLVM decides."""
     if function.__module__ in INLINED:
         return _jit_own(function, forceinline=True)
     inline = function.__code__ in inlined or hasattr(function, "always_inlined")

@@ -51,19 +51,17 @@ def order_weights(state: Any, action: Any, params: Any, tables: Any, scratch: An
 
 def limit_sales(state: Any, params: Any, tables: Any, scratch: Any) -> None:
     """Nothing is sold that is not held. What is held for long is sold in part; a rest that is too small, with it."""
-    for i in range(len(state.holdings)):
-        sale = min(max(-scratch.orders[i], 0.0), state.holdings[i])
-        if state.holdings[i] > 0.0 and params.hold_limit > 0 and state.age[i] >= params.hold_limit:
-            sale = max(sale, state.holdings[i] * params.forced_sale)
+    for i in range(len(state.holdings)):  # choices without branches, which would be guessed wrong half of the time
+        order, held, price = scratch.orders[i], state.holdings[i], tables.bars[state.row, i, CLOSE]
+        sale = min(max(-order, 0.0), held)
+        if params.hold_limit > 0 and state.age[i] >= params.hold_limit and held > 0.0:
+            sale = max(sale, held * params.forced_sale)
             state.age[i] = 0
-        price = tables.bars[state.row, i, CLOSE]
-        if sale > 0.0 and (state.holdings[i] - sale) * price < params.min_order[i]:
-            sale = state.holdings[i]
-        if sale > 0.0:
-            too_small = sale * price < params.min_order[i] and sale < state.holdings[i]
-            scratch.orders[i] = 0.0 if too_small else -sale
-        elif scratch.orders[i] * price < params.min_order[i]:
-            scratch.orders[i] = 0.0
+        sells = sale > 0.0
+        sale = held if sells & ((held - sale) * price < params.min_order[i]) else sale
+        value = (sale if sells else order) * price
+        too_small = (value < params.min_order[i]) & ((not sells) | (sale < held))
+        scratch.orders[i] = 0.0 if too_small else (-sale if sells else order)
 
 
 def pay(i: int, traded: float, params: Any, tables: Any, state: Any, info: Any) -> float:
