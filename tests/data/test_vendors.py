@@ -84,6 +84,17 @@ def columns_swapped(text: str, name: str, first: int, second: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def times_ten(text: str, name: str, factor: float) -> str:
+    """The prices of one bar in another unit."""
+    separator = SEPARATOR.get(name, ",")
+    lines = text.splitlines()
+    fields = lines[-6].split(separator)
+    places = [k for k, field in enumerate(fields) if re.fullmatch(r"\d+\.\d+", field)][:4]
+    for place in places:
+        fields[place] = f"{float(fields[place]) * factor:.7f}"
+    return "\n".join([*lines[:-6], separator.join(fields), *lines[-5:]]) + "\n"
+
+
 def other_separator(text: str, name: str) -> str:
     return text.replace(SEPARATOR.get(name, ","), "|")
 
@@ -104,6 +115,7 @@ def cut(text: str, name: str) -> str:
 HARMLESS: dict[str, Callable[[str, str], str | bytes]] = {
     "a byte order mark": lambda text, name: b"\xef\xbb\xbf" + text.encode(),
     "UTF-16": lambda text, name: text.encode("utf-16"),
+    "UTF-32": lambda text, name: text.encode("utf-32"),
     "line ends of Windows": lambda text, name: text.replace("\r\n", "\n").replace("\n", "\r\n").encode(),
     "blank lines at the end": lambda text, name: text + "\n\n",
     "another separator": other_separator,
@@ -111,6 +123,9 @@ HARMLESS: dict[str, Callable[[str, str], str | bytes]] = {
 BROKEN: dict[str, Callable[[str, str], str | bytes]] = {
     "high and low swapped": lambda text, name: columns_swapped(text, name, 1, 2),
     "open and volume swapped": lambda text, name: columns_swapped(text, name, 0, 5 if name == "yahoo" else 4),
+    "open and close swapped": lambda text, name: columns_swapped(text, name, 0, 3),
+    "a bar ten times too high": lambda text, name: times_ten(text, name, 10.0),
+    "a bar ten times too low": lambda text, name: times_ten(text, name, 0.1),
     "a cut last line": cut,
     "comma decimals": comma_decimals,
     "a text among prices": lambda text, name: re.sub(r"\.(\d\d)", ".x", text[::-1].replace("\n", "\n", 1)[::-1]),
@@ -170,6 +185,20 @@ def test_comma_decimals_are_read_if_it_is_said(tmp_path: Path) -> None:
     for name in FILES:
         text = comma_decimals(text_of(name), name)
         assert_same(opened(tmp_path, name, text, decimal_comma=True), opened(tmp_path, name, text_of(name)))
+
+
+def test_dates_of_dukascopy_that_a_spreadsheet_wrote_are_not_guessed(tmp_path: Path) -> None:
+    american = text_of("dukascopy").replace("02.01.2024", "1/2/2024")
+    with pytest.raises(DataError, match="--month-first"):
+        opened(tmp_path, "dukascopy", american)
+    read = opened(tmp_path, "dukascopy", american, format="generic", day_first=False)
+    assert_same(read, opened(tmp_path, "dukascopy", text_of("dukascopy")))
+
+
+def test_a_long_value_is_shortened_in_the_message(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a finite number") as error:
+        opened(tmp_path, "kraken", text_of("kraken").replace("42396.5", "x" * 5000))
+    assert len(str(error.value)) < 400
 
 
 def test_swapped_times_of_binance_are_found(tmp_path: Path) -> None:

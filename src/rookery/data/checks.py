@@ -149,6 +149,16 @@ def _of_values(bars: Bars) -> Iterator[Problem]:
         )
     if not bad.any():
         yield from _of_jumps(bars, np.stack(prices))
+        if len(bars) >= FEWER and _runs_backwards(opened, close):
+            what = "bars open where the next one closes: are open and close swapped, or the times reversed?"
+            yield Problem(bars.symbol, None, None, what)
+
+
+def _runs_backwards(opened: np.ndarray, close: np.ndarray) -> bool:
+    """Bars open much nearer to where the next one closes than to where the last one closed."""
+    distance = np.median(np.abs(opened - close))
+    forwards, backwards = np.median(np.abs(opened[1:] - close[:-1])), np.median(np.abs(opened[:-1] - close[1:]))
+    return bool(backwards < min(distance, forwards) / 4)
 
 
 def _of_jumps(bars: Bars, prices: np.ndarray) -> Iterator[Problem]:
@@ -158,6 +168,12 @@ def _of_jumps(bars: Bars, prices: np.ndarray) -> Iterator[Problem]:
     for rows, severity in ((ratio > ABSURD, ERROR), ((ratio > LARGE) & (ratio <= ABSURD), NOTE)):
         text = what.format(ratio[rows.argmax()])
         yield from at_rows(bars, rows, f"{text}: check for a split or a wrong unit", severity)
+    lowest, highest = prices.min(axis=0), prices.max(axis=0)
+    above = lowest[1:-1] > LARGE * np.maximum(highest[:-2], highest[2:])
+    below = LARGE * highest[1:-1] < np.minimum(lowest[:-2], lowest[2:])
+    alone = np.concatenate([[False], above | below, [False]])[: len(bars)]
+    what = f"the bars before and after it are over {LARGE:g} times higher or lower: remove or correct the bar"
+    yield from at_rows(bars, alone, what)
 
 
 def _of_features(bars: Bars, dataset: Dataset) -> Iterator[Problem]:

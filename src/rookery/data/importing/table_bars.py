@@ -144,7 +144,7 @@ def _numbers(table: SourceTable, column: str, options: ImportOptions) -> np.ndar
         raise table.refusal(
             f"{column.strip()} is {value!r}: give --decimal-comma if that is {value.replace(',', '.')}", row
         )
-    shown = printable(repr(value) if isinstance(value, str) else value)
+    shown = printable(repr(value) if isinstance(value, str) else value)[:60]
     raise table.refusal(
         f"{column.strip()} is {shown}, which is not a finite number: remove or correct the bar{more}", row
     )

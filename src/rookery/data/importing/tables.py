@@ -87,7 +87,9 @@ def decoded(path: Path) -> str:
     """The text of a file, which may be compressed."""
     content = contents(path)
     encoding = "utf-8-sig"
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if content.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        encoding = "utf-32"
+    elif content.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
     elif content[1:64:2] == b"\x00" * len(content[1:64:2]):  # without a mark
         encoding = "utf-16-le"

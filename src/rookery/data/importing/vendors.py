@@ -79,6 +79,17 @@ def _stooq_clock(frame: Any) -> Any:
     return frame.drop(clock) if (frame[clock].str.strip_chars() == "000000").all() else frame
 
 
+def _day_first(frame: Any) -> Any:
+    """A program that saved the file again may have written dates in the order of its own country."""
+    times = next(frame[name] for name in frame.columns if plain_name(name) == "gmt_time")
+    if times.str.contains("/", literal=True).any():
+        raise ValueError(
+            "its dates have slashes, as another program wrote them: give --format generic, and --day-first or "
+            "--month-first"
+        )
+    return frame
+
+
 BINANCE = ("open_time", *BARS, "close_time", "quote_volume", "count", "taker_buy_volume", "taker_buy_quote_volume",
            "ignore")  # fmt: skip
 LAYOUTS = (
@@ -94,7 +105,7 @@ LAYOUTS = (
     VendorLayout("stooq", "Stooq's bulk files", ("ticker", "per", "date", "time", "close", "openint"), (), "",
            {"date_format": "%Y%m%d %H%M%S", "timezone": "Europe/Warsaw", "time_is": "end"}, prepare=_stooq_clock),
     VendorLayout("dukascopy", "Dukascopy's export", ("gmt_time", "open", "close"), (), "",
-           {"day_first": True}),
+           {"day_first": True}, prepare=_day_first),
     VendorLayout("kraken", "Kraken's OHLCVT", (), ("time", *BARS, "trades"), rf"\d{{10}}{_numbers(5)}\|\d+"),
     VendorLayout("alpaca", "Alpaca's bars", ("timestamp", "close", "trade_count", "vwap")),
     VendorLayout("yahoo", "Yahoo's prices", ("date", "close", "adj_close", "volume")),
