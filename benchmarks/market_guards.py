@@ -106,7 +106,7 @@ def accountant_rows(rounds: int, quick: bool) -> list[Row]:
         happened = sum((counts for _, counts, _ in found), Counter[str]())
         what = f"accountant: {account}, {sum(steps for *_, steps in found):,} steps, difference"
         told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(happened.items()))
-        rows.append(Row(what, told, "", max(worst for worst, *_ in found) * 1e9, 1.0, "e-9", most=True))
+        rows.append(Row(what, told, "", max(worst for worst, *_ in found) * 1e12, 1000.0, "e-12", most=True))
     return rows
 
 
