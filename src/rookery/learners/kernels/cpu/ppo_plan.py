@@ -15,6 +15,7 @@ from rookery.learners.kernels.cpu.perceptron import KINDS, NORMALISED
 from rookery.learners.kernels.cpu.ppo_tasks import (
     ACT,
     BLOCK,
+    FEWEST_SLICES,
     MOST_SLICES,
     NUMBERS,
     PACK,
@@ -34,6 +35,7 @@ from rookery.learners.networks import networks_of
 
 Samples = dict[str, Tensor]
 METRICS = 5
+SLICE_NUMBERS = 1 << 23  # of the gradients of all slices; those of wide nets are written to memory, not to a cache
 ROWS_TO_SHARE = 256  # of a task of acting: between two steps threads sleep, and to wake them takes a while
 
 
@@ -84,8 +86,9 @@ class PPOPlan:
         self._keep("table", table.table)
         self._keep("packed", np.zeros(table.packed_size, np.float32))
         self._partial_size = padded(table.gradient_size, LINE)
-        self._keep("partial", np.zeros(MOST_SLICES * self._partial_size, np.float32))
-        self._keep("terms", np.zeros((MOST_SLICES, TERMS)))
+        self._slices = min(MOST_SLICES, max(FEWEST_SLICES, SLICE_NUMBERS // self._partial_size))
+        self._keep("partial", np.zeros(self._slices * self._partial_size, np.float32))
+        self._keep("terms", np.zeros((self._slices, TERMS)))
         self._keep("squares", np.zeros(TASKS))
         self._keep("sizes", self._sizes)
         self._keep("numbers", self._numbers)
@@ -101,7 +104,7 @@ class PPOPlan:
         self._set(
             product=product, outer=outer,
             size=adam.flat.numel(), layers=len(table.table), critic=table.starts[1], extra=table.starts[2],
-            zeros=table.zeros, partial_size=self._partial_size,
+            zeros=table.zeros, partial_size=self._partial_size, most_slices=self._slices,
             work_size=self._work_size, widest=table.widest, width=width,
             kind=kind | NORMALISED if self._is_q else kind, is_q=int(self._is_q),
             gaussian=int(self._gaussian), parts=len(self._sizes), outputs=self.learner.head.outputs,
@@ -177,7 +180,7 @@ class PPOPlan:
     def gradient(self, order: Tensor) -> Tensor:
         """Only the gradient of one minibatch, of these rows; returns its metrics."""
         self._set_order(order[None], len(order))
-        slices = min(MOST_SLICES, -(-len(order) // BLOCK))
+        slices = min(self._slices, -(-len(order) // BLOCK))
         self._set(begin=0, count=len(order), slices=slices)
         self._run(STATS, 1)
         gradient_step(self.team.address, self._entries, self.address)

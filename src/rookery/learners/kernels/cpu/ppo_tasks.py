@@ -55,7 +55,7 @@ from rookery.learners.kernels.cpu.slice_team import run_tasks
 from rookery.once import once
 
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS
-MOST_SLICES = 32  # of a minibatch
+MOST_SLICES, FEWEST_SLICES = 32, 8  # of a large minibatch: by how much memory their gradients take
 TASKS = 16  # that the parameters are divided into, and the sum of the squares of their gradients
 # Not Python's integers: Numba would compile what they are passed to again for each of them.
 _commands: Any = np.arange(7)
@@ -69,7 +69,7 @@ WORDS = (  # of a plan
     "work", "work_size", "widest", "kind", "product", "outer",  # a thread's memory, the activation, two products
     "tasks",  # that Adam and the copies of weights are divided into; no number depends on it
     "features", "width", "values_out", "rows", "act_tasks",  # inputs, and what the commands VALUES and ACT fill
-    "order", "begin", "count", "slices", "minibatch",  # of the present minibatch
+    "order", "begin", "count", "slices", "most_slices", "minibatch",  # of the present minibatch
     "is_q", "gaussian", "sizes", "parts", "actions", "log_probs", "advantages", "masks", "outputs", "values", "returns",
     "total", "terms", "moments", "squares", "numbers", "normalise",
 )  # fmt: skip
@@ -348,7 +348,7 @@ def _run_epoch(team: int, entries: np.ndarray, plan_address: int, metrics: np.nd
     run_tasks(team, entries[STATS], plan_address, STATS, minibatches)
     for k in range(minibatches):
         plan.begin, plan.count = k * size, min(size, total - k * size)
-        plan.slices = min(MOST_SLICES, (plan.count + BLOCK - 1) // BLOCK)
+        plan.slices = min(plan.most_slices, (plan.count + BLOCK - 1) // BLOCK)
         gradient_step(team, entries, plan_address)
         numbers.steps += 1.0
         run_tasks(team, entries[ADAM], plan_address, ADAM, plan.tasks)

@@ -181,21 +181,23 @@ def _add_outer(
     left: int, left_stride: int, right: int, right_stride: int, inner: int, out: int, stride: int, rows: int,
     columns: int, zeros: int,
 ) -> int:  # fmt: skip
+    # Row after row of the output: a gradient of a wide net lies in no cache, and is read and written in its order.
     whole, first_stride = rows - rows % ROWS, 0 if zeros else stride
-    for j in range(0, columns, PANEL):
-        wide = j + PANEL <= columns
-        panel = right + 4 * j
-        for i in range(0, whole, ROWS):
-            block, at = left + 4 * i, out + 4 * (i * stride + j)
+    for i in range(0, whole, ROWS):
+        block = left + 4 * i
+        for j in range(0, columns, PANEL):
+            panel, at = right + 4 * j, out + 4 * (i * stride + j)
             first = zeros or at
-            if wide:
+            if j + PANEL <= columns:
                 _wide_transposed(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
             else:
                 _narrow_transposed(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
-        for i in range(whole, rows):
-            block, at = left + 4 * i, out + 4 * (i * stride + j)
+    for i in range(whole, rows):
+        block = left + 4 * i
+        for j in range(0, columns, PANEL):
+            panel, at = right + 4 * j, out + 4 * (i * stride + j)
             first = zeros or at
-            if wide:
+            if j + PANEL <= columns:
                 _wide_single(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
             else:
                 _narrow_single(block, left_stride, panel, right_stride, inner, first, first_stride, at, stride)
