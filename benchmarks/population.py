@@ -5,7 +5,7 @@
 Both sides train kernel CartPole with nets of 64x64 and the recipe of `rookery train`, and write the same files: config,
 metrics, episodes, evaluations, checkpoints and summary. "One by one" is `rookery.train` for each trial in turn, in
 this process; with `--alone N` only N of them are trained, and their mean counts for all. Exits with 1 below what it
-must reach.
+must reach. On a CPU both sides take the same core-seconds, so that 2 cores can be at most twice as fast.
 
 The curves are compared over the first 20 updates. On a CPU they are equal bit for bit. On a GPU batched products round
 otherwise than single ones, which a learning rate above 5e-4 amplifies to another action within 20 updates: the trials

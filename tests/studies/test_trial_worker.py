@@ -104,6 +104,21 @@ def test_a_search_ends_with_a_verified_best(tmp_path, training, stop):
     ]
 
 
+@pytest.mark.parametrize(("device", "workers", "side_by_side"), [("cpu", 1, 0), ("cpu", 2, 2), ("cuda", 1, 2)])
+def test_parts_take_turns_on_a_single_core(tmp_path, training, stop, monkeypatch, device, workers, side_by_side):
+    together = []
+
+    def train_together(group, watcher, stop):
+        together.append([part.name for part in group])
+        return {part.run_name: training(part) for part in group}
+
+    monkeypatch.setattr("rookery.studies.workers.trial_worker.train_together", train_together)
+    monkeypatch.setattr("rookery.studies.workers.trial_worker.batches", lambda parts: [list(parts)] * bool(parts))
+    base = config(tmp_path, n_trials=2, first_seeds=3).model_copy(update={"device": device, "workers": workers})
+    run_worker(base, stop, verify=False)
+    assert together == [["seed-0", "seed-1", "seed-2"]] * side_by_side and len(training.trained) == 6
+
+
 def test_a_worker_that_waits_for_others_trains_what_will_be_verified(tmp_path, training, stop):
     """Until they are done: then nothing is left to train, and the result is the same as without."""
     base = config(tmp_path, n_trials=3, verify=1, verify_seeds=3)

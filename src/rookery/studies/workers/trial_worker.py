@@ -132,8 +132,11 @@ class TrialWorker(TrialClaims):
         self._train_parts(wanted, lambda part: owner[part.run_name].watcher(part), done)
 
     def _train_parts(self, parts: Sequence[TrialPart], watcher: Watcher, done: Done) -> None:
-        """Side by side, such as the folds of a trial; one by one if a bad one is to spare the others."""
-        if len(parts) == 1 or (self.search.population.size == 1 and self.search.pruner != "none"):
+        """Side by side, such as the folds of a trial; one by one if a bad one is to spare the others, or on one core,
+        where they would only drive each other out of its cache."""
+        one_core = self.base.device == "cpu" and self.base.workers == 1
+        spares = self.search.population.size == 1 and self.search.pruner != "none"
+        if len(parts) == 1 or one_core or spares:
             train_parts(parts, lambda: bool(self.stop), watcher, done)
             return
         for group in batches(parts):
