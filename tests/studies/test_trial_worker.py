@@ -104,7 +104,7 @@ def test_a_search_ends_with_a_verified_best(tmp_path, training, stop):
     ]
 
 
-@pytest.mark.parametrize(("device", "workers", "side_by_side"), [("cpu", 1, 0), ("cpu", 2, 2), ("cuda", 1, 2)])
+@pytest.mark.parametrize(("device", "workers", "side_by_side"), [("auto", 1, 0), ("auto", 2, 2), ("cuda", 1, 2)])
 def test_parts_take_turns_on_a_single_core(tmp_path, training, stop, monkeypatch, device, workers, side_by_side):
     together = []
 

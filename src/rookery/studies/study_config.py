@@ -13,10 +13,11 @@ from rookery.gate import demand, reaches
 from rookery.studies import gpu_share
 from rookery.studies.space.space import with_settings
 from rookery.studies.trials.plans import trial_name
+from rookery.studies.worker_count import known_count
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.seats import NO_STEP_LIMIT
 from rookery.training.run.initial_weights import with_initial_nets
-from rookery.training.seeds.processes import Shares, divide
+from rookery.training.seeds.processes import MEMORY_OF_A_RUN, Shares, divide
 from rookery.training.storage.load_agent import check_device
 
 OPEN = (None, "auto")  # values that a run fills in
@@ -58,6 +59,8 @@ def divided(base: RunConfig) -> Shares:
     cores, memory, jobs = usable_cores(), available_memory(), base.search.jobs
     if jobs is None and base.device.startswith("cuda"):
         jobs = gpu_share.gpu_jobs(base, cores, memory)
+    elif jobs is None and (known := known_count(base)) is not None:
+        jobs = max(1, min(known, memory // MEMORY_OF_A_RUN))
     return divide(base, base.search.n_trials, cores, memory, jobs)
 
 

@@ -3,6 +3,7 @@ and stopped; or on a cluster, whose module is imported only for a search that as
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import queue
@@ -25,6 +26,7 @@ from rookery.forks import kill_group
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.study_config import divided
+from rookery.studies.worker_count import WorkerCount
 from rookery.studies.workers.early_start import start_worker
 from rookery.studies.workers.limits import GRACE_SECONDS, Verdicts, memory_of, too_large, too_long
 from rookery.training.seeds.processes import Shares
@@ -92,7 +94,8 @@ class Supervisor(Supervision):
         self._variables, self._deaths, self._memory_due = dict(variables), Counter[int](), 0.0
         self._verdicts = Verdicts(own_folder(folder.workers))
         self._idle_deaths = 0
-        self._names = [f"{os.getpid()}-{k}" for k in range(1, workers + 1)]
+        self._names = (f"{os.getpid()}-{k}" for k in itertools.count(1))
+        self._count, self._is_open = WorkerCount(base, workers), train and base.search.jobs is None
         self._task = {
             "study": str(folder.path.absolute()), "config": base.model_dump(mode="json", exclude_unset=True),
             "train": train, "verify": base.search.verify > 0,
@@ -100,7 +103,7 @@ class Supervisor(Supervision):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        for name in self._names:
+        for name in itertools.islice(self._names, self._count.count):
             self._start(name)
         return self
 
@@ -127,6 +130,7 @@ class Supervisor(Supervision):
                 worker, event = self._events.get(timeout=POLL_SECONDS)
             except queue.Empty:
                 self._check_limits()
+                self._correct_count()
                 tick()
                 continue
             if event is None:
@@ -136,6 +140,18 @@ class Supervisor(Supervision):
                 if event["event"] == "lost":
                     raise StorageLost(event["reason"])
                 heard(event)
+
+    def _correct_count(self) -> None:
+        """Start workers, or ask the latest to give their trials back."""
+        if not self._is_open or self.stopping:
+            return
+        staying, before = [worker for worker in self.workers if not worker.is_leaving], self._count.count
+        wanted = self._count.look(all(worker.trials for worker in staying))
+        for worker in staying[wanted:] if wanted < before else []:
+            worker.is_leaving = True
+            worker.stop()
+        for name in itertools.islice(self._names, max(0, wanted - before)):
+            self._start(name)
 
     # --- limits and deaths --------------------------------------------------------------------------------------
 
@@ -165,7 +181,7 @@ class Supervisor(Supervision):
         self.workers.remove(worker)
         status = worker.status or 0
         self._file(worker.name).unlink(missing_ok=True)
-        if status == 0 or self.stopping:
+        if status == 0 or self.stopping or worker.is_leaving:
             return
         for number in worker.trials:
             self._deaths[number] += 1
@@ -199,7 +215,7 @@ class WorkerProcess:
         """`more` are environment variables, such as the password of a database."""
         self.name, self._task, self.log, self._events = name, task, log, events
         self.trials: dict[int, float | None] = {}  # those it trains: when it should have ended, by the monotonic clock
-        self.began_any = False
+        self.began_any = self.is_leaving = False
         self.process = start_worker(task, log, more)
         threading.Thread(target=self._listen, name=f"rookery {name}", daemon=True).start()
 

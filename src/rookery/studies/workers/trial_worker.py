@@ -134,7 +134,7 @@ class TrialWorker(TrialClaims):
     def _train_parts(self, parts: Sequence[TrialPart], watcher: Watcher, done: Done) -> None:
         """Side by side, such as the folds of a trial; one by one if a bad one is to spare the others, or on one core,
         where they would only drive each other out of its cache."""
-        one_core = self.base.device == "cpu" and self.base.workers == 1
+        one_core = self.base.workers == 1 and not self.base.device.startswith("cuda")
         spares = self.search.population.size == 1 and self.search.pruner != "none"
         if len(parts) == 1 or one_core or spares:
             train_parts(parts, lambda: bool(self.stop), watcher, done)
