@@ -1,11 +1,12 @@
-"""Whether a search survives kills, a restart of PostgreSQL, and a full, locked or deleted database.
+"""Whether a search survives kills, a restart of PostgreSQL, a full, locked or deleted database, and sick trials.
 
-    make bench-search-faults, or python benchmarks/search_faults.py [--repeats 20] [--only NAME ...] [--json FILE]
+    make bench-search-faults, or python benchmarks/search_faults.py [--repeats 20 | --short] [--only NAME ...]
 
-Each repeat is a `rookery search` of three small trials of PPO that is disturbed at a random moment. It passes if every
+Each repeat is a `rookery search` of three small trials of PPO. It is disturbed at a random moment, and passes if every
 trial ends once, with the value that it has in a search that nobody disturbed, bit for bit; if runs that had a
-checkpoint continued in their folders; and if the command prints why it stopped, where it must stop. Exits with 1 if a
-repeat fails.
+checkpoint continued in their folders; and if the command prints why it stopped, where it must stop. Or one of its
+trials hangs, leaks memory or returns NaN: it passes if this trial alone has failed, at its limit and with its reason.
+Exits with 1 if a repeat fails.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ report = false
 [search]
 study_name = "probe"
 n_trials = {N_TRIALS}
-workers = 2
+jobs = 2
 sampler = "random"
 seeds = 1
 verify = 1
@@ -63,16 +64,70 @@ verify_seeds = 1
 "ppo.learning_rate" = {{log = [1e-5, 1e-2]}}
 "ppo.gamma" = {{uniform = [0.9, 0.999]}}
 """
+SHORT = 2  # repeats of each fault
+# How an env is sick from its 25th step on, and what the reason of the trial must say.
+SICK = {
+    "hangs": ("time.sleep(1e9)", "took longer than search.trial_timeout"),
+    "leaks": ("self.kept.append(np.ones(1 << 23))", "more than search.trial_memory"),
+    "nan": ("reward = float('nan')", "nan"),
+}
+SICK_ENV = """
+import time
+import gymnasium as gym
+import numpy as np
+
+class Env(gym.Env):
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, sick=False):
+        self.sick, self.steps, self.kept = sick, 0, []
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {{}}
+
+    def step(self, action):
+        self.steps += 1
+        reward = float(action)
+        if self.sick and self.steps >= 25:
+            {harm}
+        return np.zeros(2, np.float32), reward, self.steps % 10 == 0, False, {{}}
+"""
+SICK_CONFIG = """
+world = "{folder}/env.py:Env"
+learner = "ppo"
+steps = 2_048
+num_envs = 1
+backend = "serial"
+on_failure = "raise"
+[world_options]
+sick = false
+[evaluation]
+episodes = 1
+[search]
+study_name = "probe"
+n_trials = 3
+jobs = 2
+sampler = "random"
+seeds = 1
+verify = 0
+trial_timeout = "30s"
+trial_memory = "2GB"
+enqueue = [{{"world_options.sick" = true}}, {{"world_options.sick" = false}}]
+[search.space]
+"world_options.sick" = {{choice = [false, true]}}
+"""
 
 
 class Search:
     """A search in a folder of its own, started as users start it."""
 
-    def __init__(self, folder: Path, storage: str | None = None) -> None:
+    def __init__(self, folder: Path, storage: str | None = None, config: str = CONFIG) -> None:
         self.folder, self._storage = folder, storage
         self.study = folder / "studies" / "probe"
         self.config = folder / "search.toml"
-        self.config.write_text(CONFIG)
+        self.config.write_text(config)
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -249,6 +304,22 @@ def in_a_folder(harm: Callable[[Search], None], expected: dict[int, float | None
             search.kill()
 
 
+def with_sick_trial(kind: str, seed: int) -> None:
+    """The others are not worse for it, and its reason is in the study."""
+    harm, reason = SICK[kind]
+    with new_folder() as folder:
+        (folder / "env.py").write_text(SICK_ENV.format(harm=harm))
+        search = Search(folder, config=SICK_CONFIG.format(folder=folder))
+        try:
+            search.start()
+            search.end_well()
+            states = {trial.number: (trial.state, trial.reason) for trial in search.view().trials}
+        finally:
+            search.kill()
+    assert [states[number][0] for number in range(N_TRIALS)] == ["finished", "failed", "finished"], states
+    assert reason in states[1][1].lower(), states[1][1]
+
+
 def on_postgres(server: Server, expected: dict[int, float | None], seed: int) -> None:
     with new_folder() as folder:
         search = Search(folder, server.new_database(f"repeat{seed}"))
@@ -274,14 +345,16 @@ def main() -> int:
         "deleted": ("the database deleted", delete_database, False),
         "full": ("the disk full for 5 s", fill_disk, True),
     }
-    parser = parser_for(__doc__, [*harms, "postgres"])
+    parser = parser_for(__doc__, [*harms, *SICK, "postgres"])
     parser.add_argument("--repeats", type=int, default=20, help="of each fault (default: %(default)s)")
+    parser.add_argument("--short", action="store_const", dest="repeats", const=SHORT, help=f"{SHORT} of each fault")
     options = parser.parse_args()
-    expected = undisturbed()
+    expected = {} if options.only and SICK.keys() >= set(options.only) else undisturbed()
     rows: dict[str, Callable[[], list[Row]]] = {
         key: partial(repeated, name, partial(in_a_folder, harm, expected, small), options.repeats)
         for key, (name, harm, small) in harms.items()
     }
+    rows |= {kind: partial(repeated, kind, partial(with_sick_trial, kind), options.repeats) for kind in SICK}
     rows["postgres"] = partial(postgres_row, expected, options.repeats)
     return report(measured(rows, options.only), "Faults of a search", options.json)
 

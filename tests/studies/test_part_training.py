@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 
@@ -55,6 +56,25 @@ def test_an_interrupted_part_goes_on_to_the_same_result(trial, tmp_path):
     alone = train_part(part_of(trial.model_copy(update={"runs_dir": str(tmp_path / "alone")}), "seed-0", seed=0))
     assert finished.run.read_summary()["eval/return"] == alone.run.read_summary()["eval/return"]
     assert not list(tmp_path.glob("trial-00000-seed-0-*")), "no second folder"
+
+
+def test_a_part_waits_while_the_disk_is_full(trial, tmp_path, monkeypatch):
+    """Its run has ended when it cannot write that it has: the value is the same as with room for it."""
+    left, write = [errno.ENOSPC] * 2, RunDir.write_summary
+
+    def write_summary(self, summary):
+        if left:
+            raise OSError(left.pop(), "No space left on device")
+        write(self, summary)
+
+    monkeypatch.setattr("rookery.studies.trials.part_training.DISK_PAUSE", 0.0)
+    monkeypatch.setattr(RunDir, "write_summary", write_summary)
+    found = train_part(part_of(trial, "seed-0", seed=0))
+    assert not left and found.state == FINISHED and found.steps == 512
+    alone = train_part(part_of(trial.model_copy(update={"runs_dir": str(tmp_path / "alone")}), "seed-0", seed=0))
+    assert found.run.read_summary()["eval/return"] == alone.run.read_summary()["eval/return"]
+    left.append(errno.EACCES)
+    assert train_part(part_of(trial, "seed-1", seed=1)).state == FAILED, "waiting does not help there"
 
 
 def test_a_failure_is_an_outcome_with_its_reason(trial, tmp_path):

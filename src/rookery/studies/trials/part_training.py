@@ -3,7 +3,9 @@ that differ in numbers, seeds and windows only train side by side, as one progra
 
 from __future__ import annotations
 
+import errno
 import shutil
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +31,8 @@ FINISHED, INTERRUPTED, FAILED = "finished", "interrupted", "failed"
 ENDED = ("finished", "goal reached")  # reasons of a run that needs no further training
 COMPARED = {"learner", "seed", "steps", "episodes", "num_envs", "reward_scale"}
 LONGEST_REASON = 300  # characters of an error
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_PATIENCE, DISK_PAUSE = 300.0, 2.0  # seconds: as long as a study waits for its database
 
 Watcher = Callable[[TrialPart], Callback | None]
 
@@ -84,9 +88,18 @@ def train_part(part: TrialPart, watcher: Callback | None = None) -> PartOutcome:
     known = known_outcome(part)
     if known is not None:
         return known
+    give_up = time.monotonic() + DISK_PATIENCE
     try:
-        with silent():
-            result = _trained(part.config, folder, watcher)
+        while True:
+            try:
+                with silent():
+                    result = _trained(part.config, folder, watcher)
+                break
+            except OSError as error:  # the trial is not to blame, and its run continues from its checkpoint
+                if error.errno not in DISK_FULL or time.monotonic() > give_up:
+                    raise
+                say(f"{part.run_name}: {error}: trying again for {DISK_PATIENCE:.0f} s")
+                time.sleep(DISK_PAUSE)
     except (KeyboardInterrupt, SystemExit):  # before the first step: there is nothing to save
         return PartOutcome(INTERRUPTED, folder)
     except RunBusy:
