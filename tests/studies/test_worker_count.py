@@ -28,29 +28,29 @@ def base(tmp_path, monkeypatch):
     return build_config("CartPole-v1", learner="ppo", device="cpu", backend="serial", num_envs=1)
 
 
-def looks(monkeypatch, base, count, busy_of, times=6, all_train=True):
-    """The numbers of workers after each look, where so many cores are busy with so many workers."""
+def looks(monkeypatch, base, count, busy_of, times=12, all_train=True):
+    """The numbers of workers, one after the other, where so many cores are busy with so many workers."""
     made = []
     monkeypatch.setattr(worker_count, "busy_cores", lambda: busy_of(made[-1] if made else count))
     workers = WorkerCount(base, count)
     for _ in range(times):
         made.append(workers.look(all_train))
-    return made
+    return [number for number, _ in itertools.groupby([count, *made])]
 
 
 def test_workers_are_added_while_cores_are_idle(monkeypatch, base, caplog):
     caplog.set_level("INFO")
-    assert looks(monkeypatch, base, 2, lambda count: 0.25 * count) == [4, 8, 16, 16, 16, 16]
+    assert looks(monkeypatch, base, 2, lambda count: 0.25 * count) == [2, 4, 8, 16]
     assert "4 workers from now on: 2 keep 0.5 of 4 cores busy" in caplog.text
 
 
 def test_workers_that_wait_for_something_else_are_taken_back(monkeypatch, base):
-    assert looks(monkeypatch, base, 2, lambda count: 0.5) == [4, 2, 2, 2, 2, 2]
+    assert looks(monkeypatch, base, 2, lambda count: 0.5) == [2, 4, 2]
 
 
 def test_busy_cores_and_waiting_workers_change_nothing(monkeypatch, base):
-    assert set(looks(monkeypatch, base, 4, lambda count: 3.9)) == {4}
-    assert set(looks(monkeypatch, base, 4, lambda count: 0.1, all_train=False)) == {4}
+    assert looks(monkeypatch, base, 4, lambda count: 3.9) == [4]
+    assert looks(monkeypatch, base, 4, lambda count: 0.1, all_train=False) == [4]
 
 
 def test_the_next_search_of_a_world_begins_with_what_was_found(monkeypatch, base):
@@ -58,12 +58,12 @@ def test_the_next_search_of_a_world_begins_with_what_was_found(monkeypatch, base
     looks(monkeypatch, base, 4, lambda count: 0.25 * count)
     assert divided(base).jobs == known_count(base) == 16
     assert divided(base.model_copy(update={"learner": "dqn"})).jobs == 4
-    assert set(looks(monkeypatch, base, 16, lambda count: 0.1)) == {16}, "it is not measured again"
+    assert looks(monkeypatch, base, 16, lambda count: 0.1) == [16], "it is not measured again"
 
 
 def test_a_worker_ends_before_memory_does(monkeypatch, base):
     monkeypatch.setattr(worker_count, "available_memory", lambda: GIB // 4)
-    assert looks(monkeypatch, base, 4, lambda count: 3.9) == [3, 2, 1, 1, 1, 1]
+    assert looks(monkeypatch, base, 4, lambda count: 3.9) == [4, 3, 2, 1]
     assert known_count(base) is None, "other programs may have taken it"
 
 
