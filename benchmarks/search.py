@@ -1,6 +1,7 @@
 """How long a search takes: with two workers over one, and against another commit: `make bench-search`, or
 
     python benchmarks/search.py [--against REF] [--trials 20] [--steps 20000] [--rounds 1] [--only NAME] [--json FILE]
+    python benchmarks/search.py --against REF --only typed --world crypto --trials 3 --steps 6000 --set search.verify=0
 
 - `workers`: both sides train the same random trials of PPO on the compiled CartPole, one seed each, without
   verification. Needs no other commit.
@@ -65,22 +66,28 @@ def seconds_with(workers: int, trials: int, steps: int, seed: int) -> float:
 def command_row(theirs: Path, args: Any, more: tuple[str, ...] = ()) -> list[Row]:
     """The command of this tree over that of another."""
     sides = [ROOT, theirs]
+    words = (*more, *(word for setting in args.set for word in ("--set", setting)))
     for tree in sides:
-        seconds_of_command(tree, 2, 1_000, more)
-    rounds = [[seconds_of_command(tree, args.trials, args.steps, more) for tree in sides] for _ in range(args.rounds)]
+        seconds_of_command(tree, args.world, 2, 1_000, words)
+    rounds = [
+        [seconds_of_command(tree, args.world, args.trials, args.steps, words) for tree in sides]
+        for _ in range(args.rounds)
+    ]
     if more and any(found != rounds[0][0][2] for each in rounds for _, _, found in each):
         raise SystemExit("the same trials have other values than in the other commit")
     (ours, our_cpu), (before, cpu_before) = ([min(each[k][n] for each in rounds) for n in range(2)] for k in range(2))
-    name = f"{args.trials} trials of {args.steps:,} steps, 2 workers{', the same runs' if more else ''}"
+    name = f"{args.world}: {args.trials} trials of {args.steps:,} steps, 2 workers{', the same runs' if more else ''}"
     here, there = (f"{seconds:.1f} s, {cpu:.0f} CPU s" for seconds, cpu in ((ours, our_cpu), (before, cpu_before)))
     over_cpu = Row(f"{name}, CPU", here, there, cpu_before / our_cpu, 1.0)
     return [Row(name, here, there, before / ours, OVER_ANOTHER), over_cpu]
 
 
-def seconds_of_command(tree: Path, trials: int, steps: int, more: tuple[str, ...]) -> tuple[float, float, Any]:
+def seconds_of_command(
+    tree: Path, world: str, trials: int, steps: int, more: tuple[str, ...]
+) -> tuple[float, float, Any]:
     """Seconds and CPU seconds of a search as a user types it, and what its runs have reached."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["search", "CartPole-v1", "--n-trials", trials, "--steps", steps, "--workers", 2, *more]
+        words = ["search", world, "--n-trials", trials, "--steps", steps, "--workers", 2, *more]
         command = [sys.executable, "-m", "rookery", *map(str, words), "--studies-dir", folder, "--study-name", "bench"]
         env = {**os.environ, "PYTHONPATH": str(tree / "src")}
         started, cpu = time.perf_counter(), cpu_of_children()
@@ -109,6 +116,8 @@ def main() -> int:
     parser.add_argument("--against", metavar="REF", help="a commit, or a folder of one, to compare with")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--world", default="CartPole-v1", help="of the rows against another commit (%(default)s)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for both searches")
     args = parser.parse_args()
     if args.against is None:
         results = measured({"workers": partial(workers_row, 2 * args.trials, args.steps)}, None)
