@@ -204,10 +204,20 @@ CLIFF_WALKING = falling(
 
 # --- Box2D ------------------------------------------------------------------------------------------------------------
 
-LUNAR_LANDER = falling(
-    16, 1_000_000, rollout_length=1024, batch_size=64, gamma=0.999, gae_lambda=0.98, entropy=0.01,
-    learning_rate_schedule="constant",
-)  # fmt: skip
+LUNAR_LANDER = {
+    **falling(
+        16, 1_000_000, rollout_length=1024, batch_size=64, gamma=0.999, gae_lambda=0.98, entropy=0.01,
+        learning_rate_schedule="constant",
+    ),
+    "pqn": {
+        "num_envs": 32,
+        "steps": 600_000,
+        "pqn": {
+            **_PQN, "rollout_length": 64, "minibatches": 8, "epochs": 4, "q_lambda": 0.9, "learning_rate": 1e-3,
+            "normalise_observations": True, "epsilon_fraction": 0.2, "epsilon_end": 0.02,
+        },
+    },
+}  # fmt: skip
 
 # --- MuJoCo, and BipedalWalker, which is like it ----------------------------------------------------------------------
 
