@@ -92,8 +92,8 @@ def accounting_rows(rounds: int, quick: bool) -> list[Row]:
 
 
 def accountant_rows(rounds: int, quick: bool) -> list[Row]:
-    """Accounts with shorts, limits, stops and partial fills, and what accountants make of them that share no code with
-    the worlds and compute in exact decimal numbers: 100,000 steps of each account, over all its cases together."""
+    """Accounts with shorts, limits, stops and partial fills, beside accountants that share no code with the worlds and
+    compute in exact decimal numbers: 100,000 steps of each account, over all its cases together."""
     rows = []
     spot = [case for case in test_perpetual_accounting.CASES if case.startswith("crypto")]
     perpetuals = [case for case in test_perpetual_accounting.CASES if case.startswith("perpetuals")]
