@@ -294,15 +294,15 @@ bench-search: $(READY)  ## forty small trials with two workers and with one (a f
 bench-search-cost: $(READY)  ## how long a search takes against another commit (AGAINST=main), ten minutes
 	$(BIN)/python benchmarks/search.py --against $(AGAINST)
 
-bench-search-quality: $(READY)  ## what a search finds, against rl_zoo3's tuner and random settings (two hours)
+bench-search-quality: $(READY)  ## what a search finds on six tasks, against rl_zoo3's tuner, plain TPE and random settings (a night)
 	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/search_quality.py --jobs 2
 
 bench-population: $(READY)  ## sixteen PPO trials side by side, over one by one (two minutes)
 	$(BIN)/python benchmarks/population.py
 
-bench-search-faults: $(READY)  ## whether a search survives kills, and a restarted, full, locked or deleted database (an hour)
-	$(BIN)/python benchmarks/search_faults.py
+bench-search-faults: $(READY)  ## whether a search survives kills, a broken database and sick trials (an hour; SHORT=1: some minutes)
+	$(BIN)/python benchmarks/search_faults.py $(if $(SHORT),--short)
 
 bench-signals: $(READY)  ## a minute of signals to workers and fork servers, ten times for each start method (half an hour)
 	PYTHONPATH=tests $(BIN)/python -m faults.signal_storm
