@@ -5,7 +5,7 @@
 Needs gcc and Debian's libmgba-dev, and ROMs, such as those of the repository retrio/gb-test-roms. Each ROM runs on both
 from power-on. Printed are the bytes of working RAM that differ at the end, and whether the background shows the same
 letters; then the frames that one core makes with rookery's own game, without drawing. ROMs for a Game Boy Color and for
-sound are left out. Exits with 1 if a ROM differs.
+sound are skipped. Exits with 1 if a ROM differs.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["CartPole-v1", "--quux"], "unknown flag --quux; `rookery train --help` lists all flags"),
         (
             ["CartPole-v1", "100"],
-            "unexpected '100'; `rookery train --help`",
+            "unexpected '100'; rookery train takes one WORLD_OR_CONFIG",
         ),
         (
             ["CartPole-v1", "--gpu", "x"],

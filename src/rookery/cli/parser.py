@@ -189,4 +189,5 @@ def _did_you_mean(wrong: str, names: Iterable[str]) -> str:
     plain = {name.lstrip("-").replace("-", "_"): name for name in names}
     cutoff = CLOSE_KEY if wrong.startswith("-") else CLOSE  # there are many flags, and few commands
     near = [plain[name] for name in closest_names(wrong.lstrip("-"), plain, cutoff)]
+    near = near or [plain[name] for name in plain if sorted(name) == sorted(wrong.lstrip("-"))]
     return f"did you mean {join_or(near)}?" if near else ""

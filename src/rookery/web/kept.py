@@ -44,7 +44,7 @@ class Kept(Generic[K, V]):
         return value
 
     def of(self, key: K, make: Callable[[], V], stamp: Any = None) -> V:
-        """The value of a key, which is made anew if its stamp has changed. Of two threads that make one at the same
+        """The value of a key, which is made again if its stamp has changed. Of two threads that make one at the same
         time, both get the first."""
         known = self.get(key, stamp)
         if known is None:
