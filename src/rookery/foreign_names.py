@@ -85,9 +85,11 @@ WORLDS = _by_name(
 def world_answer(world: str, near: Iterable[str] = ()) -> str | None:
     """What to write instead of a world that is not registered here; None for others, and where one of the nearest ids
     is of the same game, in another version."""
-    start = next((start for start in WORLDS if world.lower().startswith(start)), "")
+    start = next((start for start in WORLDS if world.lower().startswith(start)), None)
+    if start is None:
+        return None
     same = "-v" in world and any(start in name.lower() for name in near)
-    return WORLDS[start] if start and not same else None
+    return None if same and "ALE/" not in WORLDS[start] else WORLDS[start]  # other ids of Atari's games are old ones
 
 
 # --- the shell --------------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ BROKEN = {
     "in no section": ("toml", 'world = "a"\nclip_values = 0.9', ["`clip_values`", "`ppo.clip_values`"]),
     "in another's section": (
         "yaml",
-        "world: a\nppo: {n_step: 3}",
-        ["`ppo.n_step`", "`sac.n_step`, `dqn.n_step`"],
+        "world: a\nppo: {updates_per_step: 3}",
+        ["`ppo.updates_per_step`", "`sac.updates_per_step`"],
     ),
     "with a hyphen": ("toml", 'world = "a"\nnum-envs = 8', ["`num-envs`", "did you mean `num_envs`?"]),
     "like nothing": (

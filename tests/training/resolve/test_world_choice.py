@@ -162,8 +162,8 @@ def test_an_older_version_of_an_id_means_the_newest():
 @pytest.mark.parametrize(
     ("learner", "space", "message"),
     [
-        ("dqn", UNIT, "dqn needs a Discrete; here it can be ppo or sac"),
-        ("sac", gs.Discrete(3), "here it can be ppo or dqn"),
+        ("dqn", UNIT, "dqn needs a Discrete; here it can be ppo, sac, td3 or xqc"),
+        ("sac", gs.Discrete(3), "here it can be ppo, dqn or pqn"),
         ("dqn", gs.MultiDiscrete([2, 2]), "here it can be ppo"),
         ("sac", gs.Box(-np.inf, 1, (2,)), "with finite bounds, or a Dict or Tuple of these; here it can be ppo"),
         ("ppo", gs.Dict(a=gs.Text(3)), "no learner can act in"),
