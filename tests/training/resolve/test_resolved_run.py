@@ -129,3 +129,11 @@ def test_an_option_that_the_world_does_not_take_is_explained(walk: str, tmp_path
 def test_a_world_for_one_player_has_no_policy_as_opponent(walk: str) -> None:
     with pytest.raises(WorldError, match="is not a two-player game"):
         resolve_run(build_config(walk, opponents="self"))
+
+
+@pytest.mark.parametrize(
+    ("given", "envs", "rollout"), [({}, 128, 64), ({"num_envs": 2}, 2, 128), ({"compiled": False}, 8, 128)]
+)
+def test_a_compiled_world_has_more_envs_unless_their_number_is_given(given, envs, rollout):
+    run = resolve_run(build_config({"world": "gameboy", "device": "cpu", **given}))
+    assert (run.config.num_envs, run.config.ppo.rollout_length, run.config.steps) == (envs, rollout, 300_000)

@@ -229,6 +229,15 @@ def pays(config: RunConfig, world: World) -> bool:
     return isinstance(envs, int) and envs >= MANY_ENVS
 
 
+def engine_recipe(config: RunConfig, world: World) -> Recipe:
+    """What replaces parts of the world's recipe on this engine; nothing if the user gave the number of envs."""
+    if config.backend == "cuda":
+        return gpu_recipe(config, world)
+    if _has_num_envs(config) or not world.kernel:
+        return {}
+    return deepcopy(dict(known_recipes.COMPILED.get(world.name, {}).get(config.learner, {})))
+
+
 def gpu_recipe(config: RunConfig, world: World) -> Recipe:
     """What replaces parts of the world's recipe on a GPU; nothing if the user gave the number of envs."""
     if _has_num_envs(config) or config.learner != "ppo":

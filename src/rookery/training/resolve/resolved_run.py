@@ -17,7 +17,7 @@ from rookery.engine.cost_memory import Probe
 from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.wrapping import USUAL_SIZE, ImageSize, size_of
-from rookery.training.resolve.engine_choice import choose_engine, gpu_recipe, measure, with_engine, with_gpu
+from rookery.training.resolve.engine_choice import choose_engine, engine_recipe, measure, with_engine, with_gpu
 from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
 from rookery.training.resolve.seats import (
     Seat,
@@ -119,9 +119,7 @@ def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bo
         action_space = _seat(config, env_world, *spaces).action_space
         learner = choose_learner(action_space, measured.step_seconds if measured else 0.0)
     config = with_gpu(config.model_copy(update={"learner": learner}), env_world, may_take_gpu)
-    recipe = recipe_for(world.name, learner, world.kernel)
-    if config.backend == "cuda":
-        recipe = merge(recipe, gpu_recipe(config, world))
+    recipe = merge(recipe_for(world.name, learner, world.kernel), engine_recipe(config, world))
     if recipe:
         world, config = _with_episode_length(world, with_recipe(config, recipe))
         env_world = _env_world(config, world)
