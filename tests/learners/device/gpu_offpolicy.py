@@ -71,13 +71,24 @@ def weights(learner: Learner) -> torch.Tensor:
     return torch.cat([adam.flat.detach().cpu() for adam in learner.adams])
 
 
+def change_a_bit(learner: Learner) -> None:
+    """The last one of the first weight of each layer."""
+    with torch.no_grad():
+        for parameter in learner.policy.parameters():
+            if parameter.ndim > 1:
+                parameter.view(-1)[0] *= 1 + torch.finfo(torch.float32).eps
+
+
 def captured_equals_eager(options: Any, settings: dict[str, Any], device: str) -> str:
-    """Over at least 50 updates, and the same again from a checkpoint in the middle."""
-    eager, captured, again = (made(options, settings, device, accelerate=flag) for flag in (False, True, True))
-    for learner in (eager, captured, again):
+    """Over at least 50 updates, and the same again from a checkpoint in the middle. Rounding grows: a plain learner
+    that begins with one bit changed shows how much."""
+    eager, rounded = (made(options, settings, device, accelerate=False) for _ in range(2))
+    captured, again = (made(options, settings, device) for _ in range(2))
+    change_a_bit(rounded)
+    for learner in (eager, rounded, captured, again):
         play(learner, 24)
     assert captured.updates == eager.updates >= 50, captured.updates
-    apart = float((weights(eager) - weights(captured)).abs().max())
+    apart, by_rounding = (float((weights(eager) - weights(other)).abs().mean()) for other in (captured, rounded))
     assert torch.equal(weights(captured), weights(again)), "the same seed gave other weights"
     resumed = made(options, settings, device)
     resumed.load(captured.state())
@@ -85,8 +96,9 @@ def captured_equals_eager(options: Any, settings: dict[str, Any], device: str) -
         play(learner, 16, 24)
     assert torch.equal(weights(captured), weights(resumed)), "a resumed learner has other weights"
     graphs = [call.captured for call in captured.execution._groups.values()]
-    assert apart < 1e-3, f"captured and eager are {apart:.1e} apart"
-    return f"{captured.updates} updates, eager and captured {apart:.1e} apart, graphs {graphs}"
+    found = f"eager and captured {apart:.1e} apart on average, and {by_rounding:.1e} with a bit changed"
+    assert apart < max(10 * by_rounding, 1e-7), found
+    return f"{captured.updates} updates, {found}, graphs {graphs}"
 
 
 def main() -> int:
