@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -93,20 +91,10 @@ def python_texts(path: Path) -> Iterator[Text]:
             yield Text(
                 path, node.lineno, re.sub(r"^\s*(>>>|\.\.\.) .*$|`[^`\n]*`", "`X`", node.value, flags=re.MULTILINE)
             )
-    comments: list[tokenize.TokenInfo] = []
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            if comments and token.start[0] > comments[-1].start[0] + 1:
-                yield comment(path, comments)
-                comments = []
-            comments.append(token)
-    if comments:
-        yield comment(path, comments)
-
-
-def comment(path: Path, lines: list[tokenize.TokenInfo]) -> Text:
-    """Lines of comments that follow each other, as one text."""
-    return Text(path, lines[0].start[0], " ".join(line.string.lstrip("# ") for line in lines))
+    # Lines of comments that follow each other are one text. `tokenize` would take ten times as long to find them.
+    for found in re.finditer(r"(\"\"\"|'''|[\"'])(?:\\.|(?!\1).)*?\1|#[^\n]*(?:\n *#[^\n]*)*", source, re.DOTALL):
+        if found[1] is None:
+            yield Text(path, source.count("\n", 0, found.start()) + 1, re.sub(r"(^|\n *)#", " ", found[0]))
 
 
 def web_texts(path: Path) -> Iterator[Text]:
@@ -131,7 +119,7 @@ def unclear(words: str) -> list[tuple[str, str]]:
     return [
         (words[max(0, found.start() - 40) : found.end() + 30], better)
         for phrase, better in PHRASES.items()
-        for found in re.finditer(phrase, words, re.IGNORECASE)
+        for found in re.finditer(phrase, words.lower())
     ]
 
 
