@@ -95,12 +95,16 @@ $(TRAIN_READY): $(VENV)/.made $(PACKAGE)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,gameboy]'
 	@touch $@
 
-# Code that tests use is compiled during the second half, which waits for files and needs one core. That half adds to the
-# package that is installed: it is not built again.
+# Pip waits for files and needs one core. On the other one, what tests use is compiled as soon as its compiler is there,
+# and tests are collected, which keeps their bytecode: otherwise each of the processes that run them makes all of it. If
+# that fails, the first tests only take longer. What is installed later adds to the package: it is not built again.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt
 $(READY): $(VENV)/.made $(PACKAGE)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[train]'
-	$(BIN)/python tests/warm_up.py > $(VENV)/warm_up.log 2>&1 & \
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt 'rookery[dev]'; installed=$$?; wait; exit $$installed
+	$(INSTALL) -e '.[kernel]' pytest pytest-timeout
+	$(BIN)/python tests/warm_up.py worlds > $(VENV)/worlds.log 2>&1 & \
+	$(INSTALL) 'rookery[train]' && { \
+		{ $(BIN)/python tests/warm_up.py learners; $(PYTEST) -p no:cacheprovider --collect-only; } > $(VENV)/warm_up.log 2>&1 & \
+		$(INSTALL) 'rookery[dev]'; }; installed=$$?; wait; exit $$installed
 	@touch $@ $(TRAIN_READY)
 
 $(DOCS_READY): pyproject.toml constraints.txt

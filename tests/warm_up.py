@@ -1,33 +1,38 @@
 """Compiles what most tests need and keeps it in the user's cache: `make setup` does so while it installs the rest.
 
-Otherwise each process of the tests compiles the same for a minute and more, at the same time.
+`worlds` needs no more than rookery[kernel], `learners` what training needs. Otherwise each process of the tests
+compiles the same for a minute and more, at the same time.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from multiprocessing import get_context
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import rookery
-from training import runs
 
 RUNS = [("ppo", "CartPole-v1"), ("ppo", "Pendulum-v1"), ("sac", "Pendulum-v1"), ("dqn", "CartPole-v1")]
-LARGE_WORLDS = ("rookery/HockeyOne-v0", "rookery/Hockey-v0")  # they take as long as all else
+WORLDS = [
+    f"rookery/{name}-v{version}"
+    for name, version in [("CartPole", 1), ("Pendulum", 1), ("HockeyOne", 0), ("Hockey", 0)]
+]
 
 
 def compile_worlds() -> None:
-    for world in LARGE_WORLDS:
+    for world in WORLDS:
         rookery.make_vec(world, 2, backend="kernel").close()
 
 
-if __name__ == "__main__":
-    beside = get_context("spawn").Process(target=compile_worlds)
-    beside.start()
+def compile_learners() -> None:
+    from training import runs
+
     with tempfile.TemporaryDirectory() as folder:
         for learner, world in RUNS:
             runs.train(learner, Path(folder), world=world, steps=256)
-    beside.join()
+
+
+if __name__ == "__main__":
+    {"worlds": compile_worlds, "learners": compile_learners}[sys.argv[1]]()
