@@ -9,7 +9,7 @@ import pytest
 import rookery
 from rookery.errors import WorldError
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.worlds.gameboy.game_profile import read
+from rookery.worlds.gameboy.game_profile import find
 from rookery.worlds.gameboy.kernel.header import cartridge_of
 from rookery.worlds.gameboy.kernel.layout import FIRST
 from rookery.worlds.gameboy.kernel.starts import power_on
@@ -17,25 +17,17 @@ from rookery.worlds.gameboy.kernel.world import GameBoyWorld
 from rookery.worlds.gameboy.rom import COLOUR, ROMS
 
 TEST_ROMS = os.environ.get("ROOKERY_TEST_ROMS", "build/roms")  # the files of retrio/gb-test-roms
-PROFILE = """
-[game]
-title = "ANY"
-[actions]
-buttons = ["nothing", "right", "left", "up", "down", "a"]
-frame_skip = {frames}
-[memory]
-value = {{ address = 0xC0A0 }}
-[observation]
-memory = [{{ value = "value" }}]
-[episode]
-length = 100000000
-"""
 pytestmark = pytest.mark.timeout(600)  # the first test compiles the console
 
 
 def console(data, frames=60, name="rom"):
-    cartridge = cartridge_of(data, name)
-    return GameBoyWorld.of(read(PROFILE.format(frames=frames)), cartridge, [power_on(cartridge)])
+    """A game without an end, with the values of the game that comes with rookery: compiled code depends on what a
+    profile lists, so that tests of consoles and of that game compile it once."""
+    cartridge, game = cartridge_of(data, name), find("meadow").profile
+    actions = game.actions.model_copy(update={"frame_skip": frames})
+    episode = game.episode.model_copy(update={"length": 100_000_000, "end": []})
+    profile = game.model_copy(update={"actions": actions, "episode": episode})
+    return GameBoyWorld.of(profile, cartridge, [power_on(cartridge)])
 
 
 def run(data, frames, each=60):
