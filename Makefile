@@ -18,12 +18,12 @@ NOTEBOOKS_READY := $(DOCS_VENV)/.ready-for-notebooks
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests run in parts, each whatever became of the one before: most of them three at a time, on two cores too, as those of
-# processes spend a third of their time waiting; one by one those that another test would disturb; once more, without
-# compiled loops, those that step engines in this process and in workers; and those of worker processes over what every
-# system offers.
+# processes spend a third of their time waiting; one by one those that another test would disturb; at last, beside each
+# other, those that step engines in this process and in workers once more, without compiled loops, and those of worker
+# processes over what every system offers.
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 3 --dist worksteal
-PARTS := test-together test-alone test-plain test-portable-main
+PARTS := test-together test-alone test-forms
 # The linter of the dashboard's JavaScript is a program from npm, installed when it is first used. A machine without npm,
 # or without a network at that moment, checks everything else.
 NPM ?= npm
@@ -76,7 +76,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: dist test-dist docs docs-serve test-docs
-.PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
+.PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-plain test-portable-main test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
 .PHONY: bench bench-tune bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-rewind bench-markets bench-search bench-search-cost bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
@@ -170,7 +170,7 @@ test-mujoco-gpu: $(READY)  ## mujoco-warp itself, on the CPU: it compiles for mi
 	$(PYTEST) -m slow tests/worlds/test_mujoco_warp.py
 
 test-all:  ## also the slow, much repeated ones
-	@$(MAKE) --no-print-directory test PARTS='$(filter-out test-portable-main,$(PARTS)) test-portable test-sanitize' WHICH=
+	@$(MAKE) --no-print-directory test PARTS='$(filter-out test-forms,$(PARTS)) test-plain test-portable test-sanitize' WHICH=
 
 test-together: $(READY)
 	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(AGAIN) -m 'not alone $(WHICH)'; }
@@ -180,6 +180,12 @@ test-alone: $(READY)
 
 test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
+
+test-forms: TWO_BY_TWO := TOGETHER='-n 2 --dist worksteal'
+test-forms: $(READY)
+	@$(MAKE) --no-print-directory $(TWO_BY_TWO) test-plain > $(VENV)/plain.log 2>&1 & plain=$$!; \
+	$(MAKE) --no-print-directory $(TWO_BY_TWO) test-portable-main; portable=$$?; \
+	wait $$plain; plain=$$?; cat $(VENV)/plain.log; exit $$((portable || plain))
 
 test-web: FLAKY := .pytest_cache/flaky-web
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
