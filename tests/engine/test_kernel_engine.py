@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -275,29 +273,18 @@ def test_auto_takes_the_kernel_backend_for_kernel_worlds(caplog):
         kernel("CartPole-v1", 2)
 
 
-class BadStart(Walker):
-    """Shows NaN as soon as it begins, if told to."""
-
-    parameters = {"stride": 1.0, "limit": 6.0, "spoilt": 0}
-
-    @staticmethod
-    def reset(state, params):
-        if params.spoilt:
-            state.place = math.nan
-
-
 def test_what_a_reset_shows_is_checked_too():
     """NaN in a first observation is named, by the batch, by a lone env, and after an autoreset."""
-    envs = kernel(BadStart, 3)
+    envs = kernel(Poisoned, 3)
     envs.reset(seed=1)
-    envs.set_parameters(envs=[1], spoilt=1)
+    envs.set_parameters(envs=[1], harm=4)
     with pytest.raises(BadValue, match=r"env 1, step 0 of its episode: observation\[0\] is nan"):
         envs.reset(seed=2)
     with pytest.raises(BadValue, match=r"observation\[0\] is nan"):
-        KernelEnv(BadStart, spoilt=1).reset(seed=1)
-    again = kernel(BadStart, 2, env_kwargs={"time_limit": 1}, autoreset_mode="same_step")
+        KernelEnv(Poisoned, harm=4).reset(seed=1)
+    again = kernel(Poisoned, 2, env_kwargs={"time_limit": 1}, autoreset_mode="same_step")
     again.reset(seed=1)
-    again.set_parameters(spoilt=1)
+    again.set_parameters(harm=4)
     with pytest.raises(BadValue, match="env 0, step 0"):
         again.step([1, 1])
 

@@ -144,9 +144,14 @@ class Tug(KernelWorld):
 
 
 class Poisoned(Walker):
-    """Goes wrong as told: 1 NaN in the observation, 2 a value out of the space, 3 an infinite reward."""
+    """Goes wrong as told: 1 NaN in the observation, 2 a value out of the space, 3 an infinite reward, 4 NaN as soon as
+    it begins."""
 
     parameters = {"stride": 1.0, "limit": 50.0, "harm": 0, "at": 3}
+
+    @staticmethod
+    def reset(state, params):
+        state.place = math.nan if params.harm == 4 else uniform(state, -1.0, 1.0)
 
     @staticmethod
     def step(state, action, params):

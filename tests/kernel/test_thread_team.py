@@ -29,6 +29,7 @@ from rookery.kernel.thread_team import (
     _sort_by_cost,
     _wait_for_others,
 )
+from worlds.robots import Arm
 
 
 def shared(num_envs, threads, by_cost=False, **options):
@@ -248,7 +249,7 @@ def test_costly_steps_are_made_in_two_parts():
 def test_a_team_notes_both_parts_of_a_step():
     """The last part of an env's step begins when the first one is over, and may be on another thread. Two of eight envs
     are stepped in one part."""
-    envs = rookery.make_vec("rookery/Hopper-v5", 8, backend="kernel", workers=2)
+    envs = rookery.make_vec(Arm, 8, backend="kernel", workers=2)
     envs._thread_choice.use_threads(1.0)
     envs.reset(seed=1)
     before = time.monotonic_ns()
