@@ -25,11 +25,19 @@ SHOWN_ITEMS = 0xC0B8  # what the panel shows of the hearts
 PLAYER, ROOM, WALKER = 0xC0A0, 0xC0A2, 0xC0A7
 
 
+@pytest.fixture(scope="module")
+def started():
+    """The state of our own game when the machine has started."""
+    with explorer_files.open_session(explorer_files.choose(profile="none")) as session:
+        session.play(150)
+        return session.save()
+
+
 @pytest.fixture
-def exploring(tmp_path):
+def exploring(tmp_path, started):
     """Our own game, nothing of which is known."""
     with explorer_files.open_session(explorer_files.choose(profile="none")) as session:
-        session.play(150)  # until the machine has started
+        session.load(started, "started")
         yield Commands(session, Store(tmp_path / "states"))
 
 
