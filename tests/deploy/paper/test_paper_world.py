@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deploy.paper.trading import PAIRS, bars, crypto_run, forex_run, stored
+from deploy.paper.trading import COLUMNS, PAIRS, bars, crypto_run, forex_run, stored
 from rookery.config import build_config
 from rookery.data.dataset import Dataset
 from rookery.deploy.paper.book import Book
@@ -131,7 +131,7 @@ class OwnWeights(CryptoWeights):
 def test_the_world_says_which_action_orders_nothing(kind: type[Crypto]) -> None:
     """Whatever its class is called."""
     dataset = bars()
-    book = Book(kind(data=dataset), 0, dataset.symbols)
+    book = Book(kind(data=dataset, columns=COLUMNS, lookback=2), 0, dataset.symbols)
     book.begin(int(book.times[60]), 100_000.0)
     book.step(np.full(len(dataset.symbols), 0.5, np.float32), closing=False)
     assert book.positions.any()
