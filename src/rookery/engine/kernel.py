@@ -33,6 +33,7 @@ from rookery.kernel.runner import Runner
 from rookery.kernel.tables import check_same
 
 MODES = {AutoresetMode.NEXT_STEP: NEXT_STEP, AutoresetMode.SAME_STEP: SAME_STEP, AutoresetMode.DISABLED: DISABLED}
+LARGE = 2**15  # bytes of observations that compiled steps copy too; NumPy copies fewer in the time to arrange that
 SAVED = (
     "params", "states", "memory", "infos", "final_infos", "finals", "rewards", "terminated", "truncated", "masks",
     "final_masks",
@@ -95,6 +96,8 @@ class KernelEngine(Engine):
         views = {name: self.arena.infos[name] for name in self.world.info}
         self._info_views = {**views, **{f"_{name}": self._everywhere for name in views}}  # for `copy=False`
         self._observed = self.batch.observations.only_array  # None, if they are a dict of arrays
+        size = 0 if self._observed is None else self._observed.nbytes
+        self._copies_in_step = self.settings.copy and size >= LARGE and not self._runner.is_plain
         self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
 
     def _new_runner(self, mode: int) -> Runner:
@@ -181,7 +184,11 @@ class KernelEngine(Engine):
             mine[...] = actions  # the common case, at half the cost
         else:
             batch.actions.put(ALL, actions, self.num_envs)
-        return self.finish_step(self._runner.step_all() if self._thread_choice.single else self._thread_choice.step())
+        step_all = self._runner.step_all if self._thread_choice.single else self._thread_choice.step
+        if not self._copies_in_step:
+            return self.finish_step(step_all())
+        copies = np.empty_like(self._observed)
+        return self.finish_step(self._runner.step_with_copies(step_all, copies), copies)
 
     def step_rows(
         self, actions: Any, rows: np.ndarray
@@ -199,19 +206,25 @@ class KernelEngine(Engine):
         self._outcome(first, last + 1)
         return self.finish_rows(rows)
 
-    def finish_step(self, outcome: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """What `step` returns, after the compiled code has run."""
+    def finish_step(
+        self, outcome: int, copies: np.ndarray | None = None
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """What `step` returns, after the compiled code has run; with the copies of observations that it made."""
         batch = self.batch
         infos: dict[str, Any] = {}
         if outcome & ENDED and self._reset_options:
             outcome |= self._envs.restart_with_waiting(batch.terminated | batch.truncated)
+            copies = None
         if outcome & FAULT:
             self._recover_all(infos, None)
+            copies = None
         if not self._silent:
             self._read_infos(infos, ALL)
         if self._same_step and (outcome & ENDED or "restarted" in infos):
             self._read_finals(infos, ALL)
-        if self._observed is None:
+        if copies is not None:
+            observed: Any = copies
+        elif self._observed is None:
             observed = batch.observations.take(ALL, self._copy)
         else:
             observed = self._observed.copy() if self._copy else self._observed

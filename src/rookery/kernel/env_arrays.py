@@ -21,7 +21,8 @@ from rookery.kernel.world_calls import mask_size
 EPISODE = np.dtype(
     [("batch_step", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True
 )
-EPISODE_STATS = ("started", "episodes", "counts", "calls")  # written by the CPU loop beside the columns
+# Written by the CPU loop beside the columns. `copies` has no rows, unless a step also copies what is observed.
+EPISODE_STATS = ("started", "episodes", "counts", "calls", "copies")
 CALL_WORDS = 16  # of `calls`, a row for each slot: more than a thread's call needs, so that no two share a cache line
 EpisodeStats: Any = namedtuple("EpisodeStats", EPISODE_STATS)  # type: ignore[misc]
 # Numbers at the start of a plan: those that are passed to the loop, and those that can stop it (see interrupt.py).
@@ -80,6 +81,7 @@ class EnvArrays:
         for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
             array = self.arrays[name]
             self.arrays[flat] = array.reshape(len(array), math.prod(array.shape[1:]))
+        self.arrays["copies"] = np.empty_like(self.arrays["flat"][:0])
 
     def _new_arrays(self) -> dict[str, np.ndarray]:
         world, n, rows = self.world, self.num_envs, self.rows

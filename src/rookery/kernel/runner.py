@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns as _clock
 from types import ModuleType
@@ -16,12 +17,13 @@ from rookery.errors import BadValue, MissingExtra, ResetNeeded, RookeryError, Sp
 from rookery.kernel import plain as plain_python
 from rookery.kernel.batch_loop import CHECK_ACTIONS, RESET, STEP
 from rookery.kernel.declarations import FIRST_PROBLEM
-from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
+from rookery.kernel.env_arrays import CONTINUE, EPISODE_STATS, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
 from rookery.kernel.env_loop import (
     BAD_ACTION,
     BAD_OBSERVATION,
     BAD_RANGE,
     BAD_REWARD,
+    COLUMNS,
     FAILED_CHECK,
     OVER,
     PROBLEM,
@@ -37,6 +39,7 @@ MODE, STRICT, BATCH_STEP, CLOCK, TIMEOUT, STOP = (
     PLAN_WORDS.index(name) for name in ("mode", "strict", "batch_step", "clock", "timeout", "stop")
 )
 
+COPIES = len(COLUMNS) + EPISODE_STATS.index("copies")  # among the arrays of a plan
 EMPTY = "called integer(state, low, high) with an empty range"
 
 
@@ -90,12 +93,23 @@ class Runner:
         self._plan[TIMEOUT] = 0 if self._timeout is None else max(1, int(self._timeout * 1e9))
         self._where = (self.env_arrays, self._plan) if self.is_plain else (self._plan.ctypes.data,)
         self._numbers = memoryview(self._plan)  # type: ignore[arg-type]
-        envs = self.env_arrays.num_envs
+        envs, parts = self.env_arrays.num_envs, self.env_arrays.parts()
+        self._copies_at = len(self._plan) - sum(1 + part.ndim for part in parts[COPIES:])
         if self.is_plain:
             self._step_all = partial(self._call, *self._where, STEP, 0, envs, 0)
         else:
             self.addresses = ctypes.cast(self._call, ctypes.c_void_p).value or 0, self._plan.ctypes.data
             self._step_all = prepared(*self.addresses, STEP, 0, envs, 0)
+
+    def step_with_copies(self, step: Callable[[], int], copies: np.ndarray) -> int:
+        """The outcome of a step of all envs by compiled code, which also copies what is observed, row by row."""
+        numbers, at = self._numbers, self._copies_at
+        self._copies = copies  # so that it exists for as long as code may write to it
+        numbers[at], numbers[at + 1] = ctypes.addressof(ctypes.c_char.from_buffer(copies)), len(copies)  # type: ignore[arg-type]
+        try:
+            return step()
+        finally:
+            numbers[at + 1] = 0
 
     @property
     def steps(self) -> int:
