@@ -1,4 +1,4 @@
-"""Tiny market worlds for the audit: twenty that know the future in different ways, and twenty that do not."""
+"""Tiny market worlds for the audit: some know the future, in different ways, and some do not."""
 
 from __future__ import annotations
 
@@ -181,6 +181,83 @@ def volatility_ahead(bars: dict[str, np.ndarray]) -> np.ndarray:
     return shifted(rolling(np.abs(returns(bars["close"]))), 3)
 
 
+def pivots(bars: dict[str, np.ndarray]) -> np.ndarray:
+    """1 at a close that is the highest of five, -1 at the lowest: the last two of them come later."""
+    five = np.lib.stride_tricks.sliding_window_view(np.pad(bars["close"], 2, "edge"), 5)
+    return 1.0 * (bars["close"] == five.max(axis=1)) - (bars["close"] == five.min(axis=1))
+
+
+def beside_returns(features: Features) -> Features:
+    return lambda bars: np.stack([features(bars), returns(bars["close"])], axis=1)
+
+
+def highest(bars: dict[str, np.ndarray]) -> np.ndarray:
+    return bars["close"] == bars["close"].max()
+
+
+def legs(bars: dict[str, np.ndarray], late: bool) -> np.ndarray:
+    """Whether prices are in a leg that goes up. A leg ends at an extreme, which shows when they have turned by 6 %;
+    `late` is what was known then."""
+    close = np.log(bars["close"])
+    up, extreme, shown = True, 0, np.zeros(len(close))
+    for k in range(1, len(close)):
+        if (close[k] > close[extreme]) == up:
+            extreme = k
+        elif abs(close[k] - close[extreme]) > 0.06:
+            shown[extreme + 1 : k] = shown[extreme + 1 : k] if late else not up
+            up, extreme = not up, k
+        shown[k] = up
+    return shown
+
+
+def first_barrier(bars: dict[str, np.ndarray]) -> np.ndarray:
+    """Whether prices rise or fall by 8 % first."""
+    moves = np.log(bars["close"]) - np.log(bars["close"])[:, None]
+    reached = np.triu(np.abs(moves) > 0.08)
+    return np.sign(moves[np.arange(len(moves)), reached.argmax(axis=1)])
+
+
+def informed(tell: Callable[[Market], float], **members: Any) -> type[Market]:
+    """A market whose info tells something more."""
+
+    class Informed(Market):
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+            *found, info = super().step(action)
+            return *found, {**info, "told": tell(self)}  # type: ignore[return-value]
+
+    return world(Informed, **members)
+
+
+class OneStep(Market):
+    """The next close is shown once."""
+
+    def observe(self) -> Any:
+        return np.array([self.bars["close"][self.row + (self.row == START + 7)], self.position])
+
+
+class ToldByPosition(Market):
+    """The position is a little larger if prices will rise."""
+
+    def observe(self) -> Any:
+        rises = self.bars["close"][self.row + 1] > self.bars["close"][self.row]
+        return np.append(self.position + 0.01 * rises, self.shown[self.row])
+
+
+class EndsAtPeak(Market):
+    """The episode ends when prices will never be higher."""
+
+    def ends(self) -> bool:
+        return bool(self.row > START + 4 and self.bars["close"][self.row] >= self.bars["close"][self.row :].max())
+
+
+class BestStart(Market):
+    """The episode starts before the largest rise."""
+
+    def first_row(self) -> int:
+        rows = np.arange(START, START + 20)
+        return int(rows[np.argmax(self.bars["close"][rows + 5] / self.bars["close"][rows])])
+
+
 LEAKS: dict[str, tuple[type[Market], str]] = {
     "a centred window": (world(features=centred), "observation"),
     "normalised by all rows": (world(features=lambda b: b["close"] / b["close"].std()), "observation"),
@@ -204,6 +281,17 @@ LEAKS: dict[str, tuple[type[Market], str]] = {
     "a reward of ten rows": (ForwardReward, "reward"),
     "an end before a crash": (EndsBeforeCrash, "end"),
     "a telling info": (TellingInfo, "info"),
+    "turns as they happen": (world(features=pivots), "observation"),
+    "turns beside returns": (world(features=beside_returns(pivots)), "observation"),
+    "legs by their extremes": (world(features=lambda b: legs(b, late=False)), "observation"),
+    "the barrier that is reached first": (world(features=first_barrier), "observation"),
+    "the highest close of all": (world(features=beside_returns(highest)), "observation"),
+    "shown once": (OneStep, "observation"),
+    "told by the position": (ToldByPosition, "observation"),
+    "a start before a rise": (BestStart, "observation"),
+    "an end at the peak": (EndsAtPeak, "end"),
+    "an info of the next close": (informed(lambda m: m.bars["close"][m.row + 1]), "info"),
+    "an info of a turn": (informed(lambda m: pivots(m.bars)[m.row]), "info"),
 }  # fmt: skip
 
 
@@ -280,6 +368,24 @@ def by_the_first_rows(bars: dict[str, np.ndarray]) -> np.ndarray:
     return (moves - moves[:START].mean()) / moves[:START].std()
 
 
+def confirmed(bars: dict[str, np.ndarray]) -> np.ndarray:
+    return np.append(np.zeros(2), pivots(bars)[:-2])
+
+
+def above_average(bars: dict[str, np.ndarray]) -> np.ndarray:
+    return 1.0 * (exponential(bars) > 1)
+
+
+class NextClose(Market):
+    """Filled at the close of the next row."""
+
+    waiting = 0.0
+
+    def earned(self, target: float) -> float:
+        held, self.waiting = self.waiting if self.row > START else 0.0, target
+        return held * (self.bars["close"][self.row + 1] / self.bars["close"][self.row] - 1)
+
+
 CLEAN: dict[str, type[Market]] = {
     "returns": Market,
     "prices": world(features=lambda b: b["close"]),
@@ -303,4 +409,12 @@ CLEAN: dict[str, type[Market]] = {
     "whole bars of four rows": WholeBars,
     "a stop": StopLoss,
     "in money": EquityReward,
+    "turns, when they are confirmed": world(features=confirmed),
+    "legs, as they were known": world(features=lambda b: legs(b, late=True)),
+    "above an average": world(features=above_average),
+    "the highest close so far": world(features=lambda b: 1.0 * (b["close"] >= np.maximum.accumulate(b["close"]))),
+    "filled at the next close": NextClose,
+    "an info of the close": informed(lambda m: m.bars["close"][m.row]),
+    "an info of the close, late by two rows": informed(lambda m: m.bars["close"][m.row], lag=2),
+    "an info of the fill": informed(lambda m: m.bars["open"][m.row]),
 }

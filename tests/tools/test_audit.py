@@ -21,8 +21,8 @@ from tools.audited_worlds import CLEAN, LEAKS, Market
 DATA = {name: np.ones(120) for name in ("open", "high", "low", "close", "volume")}
 
 
-def test_there_are_twenty_of_each() -> None:
-    assert len(LEAKS) >= 20 and len(CLEAN) >= 20
+def test_there_are_many_of_each() -> None:
+    assert len(LEAKS) >= 30 and len(CLEAN) >= 30
 
 
 @pytest.mark.parametrize("name", LEAKS)
@@ -35,7 +35,7 @@ def test_a_planted_leak_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLEAN)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_clean_world_is_not_accused(name: str, seed: int) -> None:
     report = rookery.audit(CLEAN[name], DATA, seed=seed)
     assert report.passed and not report.notes, str(report)

@@ -1,4 +1,4 @@
-"""Made-up bars in the form that a world takes its own, of which any part of the future can be exchanged.
+"""Made-up bars in the form that a world takes its own, of which any part of the future can be exchanged by others.
 
 All moves are about equally large, so that what an action earns is never lost among its costs.
 """
@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ from rookery.extras import load_polars
 MOVE, SPREAD = 0.03, 0.01  # a bar moves by 3 to 4 %
 GAP = 0.003  # between a close and the next open
 WICK = 0.004  # from open or close to high and low
+JUMP = 3.0  # more than prices move in all rows
 PRICES = ("open", "high", "low", "close", "adjusted")
 Table = Callable[[dict[str, np.ndarray]], Any]  # from columns of numbers to what the world takes
 
 
 class Future:
-    """Two courses of the same bars. A position is a moment: 2 * row is when the row opens, 2 * row + 1 when it is
-    complete."""
+    """Bars and other courses that they could have taken. A position is a moment: 2 * row is when the row opens, 2 * row
+    + 1 when it is complete."""
 
     def __init__(self, names: list[str], rows: int, seed: int) -> None:
         self.names, self.rows = names, rows
@@ -39,6 +41,10 @@ class Future:
         self._courses = [_course(self.meanings, names, rows, [seed, k]) for k in range(2)]
         close = next((name for name, what in self.meanings.items() if what == "close"), next(iter(self.meanings)))
         self._closes = [course[close] for course in self._courses]
+        # What shows only now and then, such as a turn of the prices, may be the same in one of the other courses.
+        self.others: tuple[Callable[[int], dict[str, np.ndarray]], ...] = (
+            self.changed, self.mirrored, partial(self.scaled, factor=JUMP), partial(self.scaled, factor=1 / JUMP)
+        )  # fmt: skip
 
     @property
     def end(self) -> int:
@@ -50,6 +56,16 @@ class Future:
         before = position // 2 - 1  # the last row that stays whole: the other course continues from its close
         scale = self._closes[0][before] / self._closes[1][before] if before >= 0 else 1.0
         other = {name: self._courses[1][name] * (scale if name in self.meanings else 1.0) for name in self.names}
+        return self._joined(other, position)
+
+    def mirrored(self, position: int) -> dict[str, np.ndarray]:
+        """The columns with the opposite of each move from a position on."""
+        level = self._closes[0][max(position // 2 - 1, 0)]
+        opposite = {"high": "low", "low": "high"}
+        names = {meaning: name for name, meaning in self.meanings.items()}
+        other = dict(self._courses[0])
+        for name, meaning in self.meanings.items():
+            other[name] = level**2 / self._courses[0][names.get(opposite.get(meaning, meaning), name)]
         return self._joined(other, position)
 
     def scaled(self, position: int, factor: float) -> dict[str, np.ndarray]:

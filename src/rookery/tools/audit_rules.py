@@ -14,7 +14,9 @@ from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
 from rookery.tools.audit_data import Future, Table
 
-PROBED = (0, 1, 2, 5, 8, 11, 14, 19)  # steps at which orders are compared
+PROBED = (0, 1, 2, 5, 8, 11, 14, 19)  # steps at which orders are compared, besides those that know most
+MOST_AHEAD = 4  # steps
+NEAR = 10  # positions after what an observation is found to know, at which it is compared as well
 HORIZON = 4  # steps within which an order shows in the reward
 COUNTS = 0.4  # of the largest effect of an order: less is a cost, not what it earns
 FACTOR, MOST_GAIN = 1.5, 6.0  # prices jump by a half; an order that earns six times as much was filled before the jump
@@ -103,11 +105,11 @@ class Comparisons:
 
     def __init__(self, world: AuditedWorld, steps: int, seed: int) -> None:
         self.world, self.future = world, world.future
-        self._traces: dict[int, Trace] = {}
+        self._traces: dict[int, list[Trace]] = {}
         first = world.play(self.future.changed(self.future.end), [])
         world.action_space.seed(seed)
         self.actions = [world.action_space.sample() for _ in range(steps)]
-        self.usual = self._trace(self.future.end)
+        self.usual = world.play(self.future.changed(self.future.end), self.actions)
         self._refuse_random(first)
         self.actions = self.actions[: len(self.usual.rewards)]
         self.leaks: dict[str, Leak] = {}
@@ -121,16 +123,25 @@ class Comparisons:
         if not len(first.observations[0]):
             raise WorldError("the world observes nothing")
 
-    def _trace(self, position: int) -> Trace:
-        if position not in self._traces:
-            self._traces[position] = self.world.play(self.future.changed(position), self.actions)
-        return self._traces[position]
+    def _differing(self, position: int, shown: Callable[[Trace], Sequence[Any]]) -> Trace | None:
+        """An episode whose bars differ from a position on, and with them what is shown; None if there is none. What is
+        missing because an episode ended before is no difference: what ended it knew of the bars."""
+        usual, played = shown(self.usual), self._traces.setdefault(position, [])
+        for k, other in enumerate(self.future.others):
+            if k == len(played):
+                played.append(self.world.play(other(position), self.actions))
+            pairs = zip(shown(played[k]), usual, strict=False)
+            if not all(np.array_equal(*pair, equal_nan=True) for pair in pairs):
+                return played[k]
+        return None
 
     def leaks_and_notes(self, name: str) -> tuple[tuple[Leak, ...], tuple[str, ...]]:
         """The first leak of each kind, by step, and what could not be tested."""
         if self.known[0] < 0 and max(self.known) < 0:
             raise WorldError(f"{name}: no observation depends on the bars: is this the option that takes them?")
-        judged = [self._orders(step) for step in PROBED if step < len(self.actions)]
+        lead = np.array(self.known[: len(self.actions)]) - 2 * np.arange(len(self.actions))
+        probed = {*PROBED, *np.argsort(-lead, kind="stable")[:MOST_AHEAD].tolist()}
+        judged = [self._orders(step) for step in sorted(probed) if step < len(self.actions)]
         self._outcomes()
         notes = () if any(judged) else ("no action changed a reward within 4 steps: fills could not be tested",)
         return tuple(sorted(self.leaks.values(), key=lambda leak: leak.step)), notes
@@ -138,27 +149,26 @@ class Comparisons:
     @cached_property
     def known(self) -> list[int]:
         """For each step, the last position that the observation depends on, or an earlier one did; -1 if none."""
-        steps = range(len(self.usual.observations))
-        last = [self._last_position(partial(_part, "observations", step)) for step in steps]
-        return np.maximum.accumulate(last).tolist()
+        return self._known(partial(_part, "observations"), len(self.usual.observations))
 
-    def _last_position(self, shown: Callable[[Trace], Sequence[Any]]) -> int:
-        """The last position that a part of the episode depends on; -1 if it depends on none. An episode that ended
-        before has no such part, which is a difference too."""
-        usual = shown(self.usual)
+    def _known(self, shown: Callable[[int, Trace], Sequence[Any]], count: int) -> list[int]:
+        """For each of so many steps, the last position that is known from what was shown until then; -1 if none."""
+        known = [-1]
+        for step in range(count):
+            known.append(self._last_position(partial(shown, step), known[-1]))
+        return known[1:]
 
-        def differs(position: int) -> bool:
-            found = shown(self._trace(position))
-            pairs = zip(found, usual, strict=False)
-            return len(found) != len(usual) or not all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
-
-        if not differs(0):
+    def _last_position(self, shown: Callable[[Trace], Sequence[Any]], known: int = -1) -> int:
+        """The last position that a part of the episode depends on, or what is `known` before; -1 if none."""
+        if known < 0 and self._differing(0, shown) is None:
             return -1
-        low, high = 0, self.future.end  # it differs at `low`, and not at `high`
+        low, high = max(known, 0), self.future.end  # it differs at `low`, and not at `high`
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if differs(middle) else (low, middle)
-        return low
+            low, high = (low, middle) if self._differing(middle, shown) is None else (middle, high)
+        # What is shown now and then need not differ at every position before the last one.
+        near = range(min(low + NEAR, self.future.end - 1), low, -1)
+        return next((position for position in near if self._differing(position, shown) is not None), low)
 
     def _orders(self, step: int) -> bool:
         """Compare what two actions earn; whether they could be told apart."""
@@ -168,16 +178,36 @@ class Comparisons:
         actions, late = pair
         position = self.known[step] + 1
         usual = self._earned(self.future.changed(self.future.end), step, actions)[late]
-        if "observation" not in self.leaks:
-            other = self._earned(self.future.changed(position), step, actions)
-            if position >= self.future.end or _same(other, usual, late):
-                self._observation_leak(step)
-                return True
+        if self._is_paid_by(position, step, actions, usual, late):
+            self._observation_leak(step)
+            return True
+        self._told_by_infos(step, position, lambda after: self._is_paid_by(after, step, actions, usual, late))
         gap = self._earned(self.future.scaled(position, FACTOR), step, actions)
         if late < len(gap) and abs(gap[late]) > MOST_GAIN * abs(usual) and "fill" not in self.leaks:
             self._add("fill", step, position - 1, "the fill", f"the order of step {step} is filled at a price of row "
                       f"{(position - 1) // 2}, which its observation has shown already")  # fmt: skip
         return True
+
+    def _told_by_infos(self, step: int, position: int, is_paid_by: Callable[[int], bool]) -> None:
+        """Judge the info that knows most before this step, if it knows more than the observation."""
+        told = {key: known[step - 1] for key, known in self._informed.items() if step > 0}
+        key = max(told, key=lambda each: told[each], default="")
+        if told and told[key] >= position and is_paid_by(told[key] + 1):
+            self._add("info", step - 1, told[key], f"info[{key!r}]", f"info[{key!r}] of step {step - 1} knew row "
+                      f"{told[key] // 2} of the bars, by which the order of step {step} is paid")  # fmt: skip
+
+    def _is_paid_by(self, position: int, step: int, actions: tuple[Any, Any], usual: float, late: int) -> bool:
+        """Whether what two actions earn is decided before a position."""
+        if position >= self.future.end:
+            return True
+        other = self._earned(self.future.changed(position), step, actions)
+        return late < len(other) and bool(np.isclose(other[late], usual, rtol=1e-9, atol=0))
+
+    @cached_property
+    def _informed(self) -> dict[str, list[int]]:
+        """What is known from each number of the infos, as in `known`."""
+        keys = self.usual.infos[0] if self.usual.infos else ()
+        return {key: self._known(partial(_value, key), len(self.usual.infos)) for key in keys}
 
     def _telling_pair(self, step: int) -> tuple[tuple[Any, Any], int] | None:
         """Two actions that earn something else, and how many steps later this shows."""
@@ -207,10 +237,10 @@ class Comparisons:
 
     def _observation_leak(self, step: int) -> None:
         first = next(k for k, known in enumerate(self.known) if known == self.known[step])
-        found = self._trace(self.known[step]).observations
-        if first >= len(found):  # it knew that the episode had not ended
-            return
-        number = int(np.flatnonzero(~np.isclose(found[first], self.usual.observations[first], rtol=0, atol=0))[0])
+        found = self._differing(self.known[step], partial(_part, "observations", first))
+        assert found is not None
+        seen, usual = found.observations[first], self.usual.observations[first]
+        number = int(np.flatnonzero(~np.isclose(seen, usual, rtol=0, atol=0, equal_nan=True))[0])
         row = self.known[step] // 2
         self._add("observation", first, self.known[step], f"observation[{number}]",
                   f"observation[{number}] of step {first} knew row {row} of the bars, by which the order of step "
@@ -222,12 +252,11 @@ class Comparisons:
         steps = range(len(self.usual.rewards))
         rewards = [self._last_position(partial(_part, "rewards", k)) for k in steps]
         self._if_always_ahead("reward", "the reward", rewards)
-        for key in self.usual.infos[0] if self.usual.infos else ():
-            shown = [self._last_position(partial(_value, k, key)) for k in steps]
-            self._if_always_ahead("info", f"info[{key!r}]", shown)
+        for key, told in self._informed.items():
+            self._if_always_ahead("info", f"info[{key!r}]", told)
         paid = [-1] * len(rewards) if "reward" in self.leaks else rewards
         for k in steps:
-            last = self._last_position(partial(_part, "ends", k))
+            last = self._last_position(partial(_has_ended, k), self.known[k + 1])
             if last >= max(paid[k], self.known[k + 1]) + LATE:
                 self._late("end", k, last, "the end of the episode")
                 return
@@ -253,12 +282,12 @@ def _part(name: str, step: int, trace: Trace) -> Sequence[Any]:
     return getattr(trace, name)[step : step + 1]
 
 
-def _value(step: int, key: str, trace: Trace) -> Sequence[Any]:
+def _has_ended(step: int, trace: Trace) -> Sequence[Any]:
+    return [any(trace.ends[: step + 1])]
+
+
+def _value(key: str, step: int, trace: Trace) -> Sequence[Any]:
     return [info.get(key, np.nan) for info in trace.infos[step : step + 1]]
-
-
-def _same(other: np.ndarray, usual: float, late: int) -> bool:
-    return late < len(other) and bool(np.isclose(other[late], usual, rtol=1e-9, atol=0))
 
 
 def candidates(space: Any) -> list[Any]:
