@@ -8,16 +8,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import (
-    check_positive,
-    last_argument,
-    loading,
-    runs_dir_argument,
-    set_argument,
-    show,
-    stdout_to_stderr,
-    trust_argument,
-)
+from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command
 from rookery.console import say
 from rookery.errors import OptionError
@@ -61,8 +52,8 @@ def add_deploy(commands: Commands) -> None:
     parser.add_argument(
         "--mlflow", metavar="MODEL", help="show the registry as this registered model of MLflow as well"
     )
-    runs_dir_argument(parser)
-    trust_argument(parser)
+    arguments.runs_dir_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +77,7 @@ def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _deploy(options: argparse.Namespace) -> int:
-    check_positive(options, "episodes")
+    arguments.check_positive(options, "episodes")
     if options.every <= 0:
         raise OptionError(f"every should be a number of seconds above 0, got {options.every:g}")
     if options.rollback and options.name:
@@ -109,7 +100,7 @@ def _deploy(options: argparse.Namespace) -> int:
         return _print(options, registry, f"version {version.number} is the champion again")
     if options.name is None:
         return _print(options, registry, "")
-    with loading():
+    with arguments.loading():
         from rookery.deploy import promotion  # noqa: F401 - loads torch
     return _watch(options, registry) if options.watch else _decide(options, registry)
 
@@ -117,7 +108,7 @@ def _deploy(options: argparse.Namespace) -> int:
 def _decide(options: argparse.Namespace, registry: Registry) -> int:
     from rookery.deploy.promotion import deploy
 
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         decision = deploy(
             options.name, options.to, margin=options.margin, episodes=options.episodes, first=options.first,
             again=options.again, dry_run=options.dry_run, seed=options.seed, trust=options.trust, **_where(options),
@@ -125,7 +116,7 @@ def _decide(options: argparse.Namespace, registry: Registry) -> int:
     if not options.dry_run:
         _export(registry, options)
     text = f"{'dry run: ' if options.dry_run else ''}{decision.action}: {decision.text}"
-    show(options, decision.as_json, lambda: print(text))
+    arguments.show(options, decision.as_json, lambda: print(text))
     return REFUSED if decision.action == "refused" else 0
 
 
@@ -196,7 +187,7 @@ def add_serve(commands: Commands) -> None:
     parser.add_argument(
         "name", metavar="DIR", help="the folder of a registry; or the name of a run, its folder, or a saved agent"
     )
-    runs_dir_argument(parser)
+    arguments.runs_dir_argument(parser)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="the port to listen on; 0 is any free one (8000)")
     parser.add_argument(
@@ -211,14 +202,14 @@ def add_serve(commands: Commands) -> None:
     parser.add_argument(
         "--max-body", type=int, default=16, metavar="MB", help="largest size of a request body, in MB (16)"
     )
-    last_argument(parser)
-    trust_argument(parser)
+    arguments.last_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _serve(options: argparse.Namespace) -> int:
-    check_positive(options, "max_waiting", "max_body")
+    arguments.check_positive(options, "max_waiting", "max_body")
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.deploy.serving.server import AgentServer
     server = AgentServer(
         options.name, host=options.host, port=options.port, runs_dir=options.runs_dir, best=options.best,
@@ -253,8 +244,8 @@ def add_schedule(commands: Commands) -> None:
     parser.add_argument("--study-name", metavar="NAME", help="the beginning of the studies' names (that of the config)")
     parser.add_argument("--studies-dir", metavar="DIR", help="the folder that contains the studies (studies)")
     parser.add_argument("--margin", type=float, metavar="M", help="as for `rookery deploy`")
-    set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
-    trust_argument(parser)
+    arguments.set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
+    arguments.trust_argument(parser)
 
 
 def _schedule(options: argparse.Namespace) -> int:
@@ -271,5 +262,5 @@ def _schedule(options: argparse.Namespace) -> int:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-    show(options, lambda: state)
+    arguments.show(options, lambda: state)
     return FAILED if any(step["state"] != "finished" for step in state["steps"].values()) else 0

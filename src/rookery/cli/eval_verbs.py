@@ -7,22 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import (
-    changes_from,
-    check_positive,
-    check_run_world,
-    check_seed,
-    find_run_or_shipped,
-    last_argument,
-    loading,
-    print_path,
-    run_arguments,
-    set_argument,
-    shipped_help,
-    show,
-    stdout_to_stderr,
-    trust_argument,
-)
+from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command
 from rookery.console import say
 from rookery.errors import OptionError, RookeryError
@@ -46,10 +31,10 @@ def add_eval(commands: Commands) -> None:
         "With --opponent it plays games, and changes sides after each one.",
         "rookery eval latest --opponent strong --games 1000",
     )  # fmt: skip
-    run_arguments(parser, f"; {shipped_help()}; or my_agent.py:Agent")
+    arguments.run_arguments(parser, f"; {arguments.shipped_help()}; or my_agent.py:Agent")
     parser.add_argument(
         "--opponent", action="append", metavar="WHO", dest="opponents",
-        help=f"play games against none (stands still), weak or strong (scripts), {shipped_help()}, a run, a "
+        help=f"play games against none (stands still), weak or strong (scripts), {arguments.shipped_help()}, a run, a "
         "checkpoint's folder or my_agent.py:Agent; can be repeated (for a run: the world that it was "
         "trained in; else weak and strong)",
     )  # fmt: skip
@@ -63,18 +48,18 @@ def add_eval(commands: Commands) -> None:
         "--stochastic", action="store_true",
         help="sample actions instead of taking the deterministic ones (as in the run's evaluations)",
     )  # fmt: skip
-    set_argument(
+    arguments.set_argument(
         parser,
         "world, an option of the world such as world_options.opponent=strong, or one of "
         f"{', '.join(f'evaluation.{name}' for name in SETTABLE)}",
     )
-    last_argument(parser)
-    trust_argument(parser)
+    arguments.last_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _eval(options: argparse.Namespace) -> int:
-    check_positive(options, "episodes")
-    check_seed(options.seed)
+    arguments.check_positive(options, "episodes")
+    arguments.check_seed(options.seed)
     flags = {
         "world": options.world,
         "evaluation.episodes": options.episodes,
@@ -83,15 +68,15 @@ def _eval(options: argparse.Namespace) -> int:
         "evaluation.opponents": options.opponents,
     }
     _refuse_bare_options(options.set)
-    changes = changes_from(options, **flags)
+    changes = arguments.changes_from(options, **flags)
     _refuse_others(changes)
     chosen = changes.get("evaluation", {})
     keywords = {key: chosen[key] for key in ("seed", "deterministic") if chosen.get(key) is not None}
     keywords |= {key: changes[key] for key in ("world", "world_options") if key in changes}
     keywords |= {"best": options.best, "episodes": chosen.get("episodes", EPISODES)}
     has_no_run = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()
-    found = None if has_no_run else find_run_or_shipped(options)
-    keywords |= {} if "world" in changes else check_run_world(found, options)
+    found = None if has_no_run else arguments.find_run_or_shipped(options)
+    keywords |= {} if "world" in changes else arguments.check_run_world(found, options)
     opponents = chosen.get("opponents") or []
     if found is None or opponents:
         return _eval_games(options, opponents, keywords)
@@ -124,12 +109,12 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
     from rookery import printing
 
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.evaluation.evaluate import counting, evaluate
 
-    with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
+    with arguments.stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
         metrics = evaluate(str(found.path), options.runs_dir, progress=progress, **keywords)
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         _say_restarts(metrics)
         report = _report(found, keywords)
     if options.json:
@@ -172,15 +157,15 @@ def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
 def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dict[str, Any]) -> int:
     check_installed()
 
-    with loading():
+    with arguments.loading():
         from rookery.training.evaluation.evaluate import counting, evaluate_games
 
     games = keywords.pop("episodes")
-    with stdout_to_stderr(options.json), counting(games) as progress:
+    with arguments.stdout_to_stderr(options.json), counting(games) as progress:
         played = evaluate_games(options.name, opponents, options.runs_dir, games, progress=progress, **keywords)
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         _say_restarts(played)
-    return show(options, played.as_json, played.print)
+    return arguments.show(options, played.as_json, played.print)
 
 
 def _say_restarts(metrics: Mapping[str, Any]) -> None:
@@ -202,7 +187,7 @@ def add_watch(commands: Commands) -> None:
         "With --live it opens a window instead.",
         "rookery watch latest --episodes 3 --out cartpole.gif",
     )  # fmt: skip
-    run_arguments(parser, f"; or {shipped_help()}")
+    arguments.run_arguments(parser, f"; or {arguments.shipped_help()}")
     parser.add_argument(
         "--episodes", type=int, metavar="N", help="number of episodes (up to 5, until the video lasts 10 seconds)"
     )
@@ -213,8 +198,9 @@ def add_watch(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--opponent", metavar="WHO",
-        help=f"the opponent, in a game for two: weak, strong, none (stands still), {shipped_help()}, a run, a "
-        "checkpoint's folder, or my_agent.py:Agent (the opponent of the training, if there was only one; else strong)",
+        help=f"the opponent, in a game for two: weak, strong, none (stands still), {arguments.shipped_help()}, a run, "
+        "a checkpoint's folder, or my_agent.py:Agent (the opponent of the training, if there was only one; else "
+        "strong)",
     )  # fmt: skip
     parser.add_argument("--live", action="store_true", help="show it in a window instead of writing a file")
     parser.add_argument(
@@ -223,30 +209,30 @@ def add_watch(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--fps", type=int, metavar="N", help="frames per second (as the world declares)")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the env (as in the run's evaluations)")
-    last_argument(parser, default=None)  # the best, or the newest of a run that is still training
-    trust_argument(parser)
+    arguments.last_argument(parser, default=None)  # the best, or the newest of a run that is still training
+    arguments.trust_argument(parser)
 
 
 def _watch(options: argparse.Namespace) -> int:
-    check_positive(options, "episodes", "fps")
+    arguments.check_positive(options, "episodes", "fps")
     if options.out and Path(options.out).suffix.lower() not in VIDEO_FILES:
         raise OptionError(f"out should name a file ending in .mp4, .gif or .webp, got {options.out!r}")
     if options.out and options.live:
         raise OptionError("give --out for a file or --live for a window, not both")
-    check_seed(options.seed)
+    arguments.check_seed(options.seed)
     if options.out:
         check_file(options.out)
-    found = find_run_or_shipped(options)
-    trusted = check_run_world(found, options)
+    found = arguments.find_run_or_shipped(options)
+    trusted = arguments.check_run_world(found, options)
     check_installed()
     say(f"{'showing' if options.live else 'recording'} {options.name if found is None else found.name}")
-    with loading():
+    with arguments.loading():
         from rookery.training.show.watch import watch
 
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         path = watch(
             options.name if found is None else str(found.path), options.runs_dir, episodes=options.episodes,
             out=options.out, live=options.live, fps=options.fps, best=options.best, seed=options.seed,
             opponent=options.opponent, grid=options.grid, **trusted,
         )  # fmt: skip
-    return print_path(path, options)
+    return arguments.print_path(path, options)

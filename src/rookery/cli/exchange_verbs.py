@@ -7,21 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from rookery.cli.arguments import (
-    WORLD_HELP,
-    check_positive,
-    check_seed,
-    find_run,
-    find_run_or_shipped,
-    last_argument,
-    loading,
-    print_path,
-    run_arguments,
-    shipped_help,
-    show,
-    stdout_to_stderr,
-    trust_argument,
-)
+from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command
 from rookery.console import say
 from rookery.errors import OptionError
@@ -38,7 +24,7 @@ def add_export(commands: Commands) -> None:
         "of the agent before the command ends.",
         "rookery export latest --standalone agent.py",
     )  # fmt: skip
-    run_arguments(parser, f"; or {shipped_help()}, with --standalone")
+    arguments.run_arguments(parser, f"; or {arguments.shipped_help()}, with --standalone")
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--onnx", nargs="?", const="", metavar="FILE",
@@ -63,8 +49,8 @@ def add_export(commands: Commands) -> None:
             help=f"write a strategy of {title}, for agents of markets ({name}_strategy.py in the run's folder)",
         )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    last_argument(parser)
-    trust_argument(parser)
+    arguments.last_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -73,22 +59,22 @@ def _export(options: argparse.Namespace) -> int:
     chosen, file = next(iter(formats.items()), ("onnx", ""))
     if file:
         check_file(file)
-    found = find_run_or_shipped(options)
+    found = arguments.find_run_or_shipped(options)
     if found is None and chosen != "standalone":
         raise OptionError(f"the agent {options.name} that comes with rookery can only be exported with --standalone")
     if chosen != "card":
         check_installed()
     if chosen == "onnx" and found is not None:
         say(f"exporting {found.name} to ONNX, which takes some seconds")
-    with loading():
+    with arguments.loading():
         from rookery.training.export.export import export
 
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         path = export(
             options.name if found is None else str(found.path), file or None, format=chosen, runs_dir=options.runs_dir,
             best=options.best, overwrite=options.force, trust=options.trust,
         )  # fmt: skip
-    return print_path(path, options)
+    return arguments.print_path(path, options)
 
 
 def add_import_sb3(commands: Commands) -> None:
@@ -100,7 +86,9 @@ def add_import_sb3(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("model", metavar="MODEL.ZIP", help="the file that model.save() wrote")
     parser.add_argument(
-        "--env", metavar="ENV", help=f"the env it was trained in, if the file does not contain its spaces: {WORLD_HELP}"
+        "--env",
+        metavar="ENV",
+        help=f"the env it was trained in, if the file does not contain its spaces: {arguments.WORLD_HELP}",
     )
     parser.add_argument(
         "--vecnormalize", metavar="FILE", help="an .npz or .json file with mean and var of its VecNormalize"
@@ -116,7 +104,7 @@ def _import(options: argparse.Namespace) -> int:
     if holds_agent(folder) and not options.force:
         raise OptionError(f"{folder} holds an agent already; --force replaces it")
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.sb3_models.import_sb3 import import_sb3
 
     found = import_sb3(options.model, options.env, options.vecnormalize)
@@ -124,7 +112,7 @@ def _import(options: argparse.Namespace) -> int:
     say(f"{options.model} is a {found.learner} agent: {found.agent.observation_space} -> {found.agent.action_space}")
     for note in found.notes:
         say(note)
-    return print_path(path, options)
+    return arguments.print_path(path, options)
 
 
 def add_dataset(commands: Commands) -> None:
@@ -133,12 +121,12 @@ def add_dataset(commands: Commands) -> None:
         "Plays complete episodes in one env. The dataset is in Minari's folder (MINARI_DATASETS_PATH).",
         "rookery dataset latest cartpole/ppo-v0 --episodes 200",
     )  # fmt: skip
-    run_arguments(parser)
+    arguments.run_arguments(parser)
     parser.add_argument("dataset", metavar="DATASET", help="its name in Minari, such as cartpole/ppo-v0")
     parser.add_argument("--episodes", type=int, default=100, help="how many episodes (100)")
     parser.add_argument("--seed", type=int, help="seed of the first episode (as in the run's evaluations)")
-    last_argument(parser)
-    trust_argument(parser)
+    arguments.last_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def add_clone(commands: Commands) -> None:
@@ -156,11 +144,11 @@ def add_clone(commands: Commands) -> None:
 
 
 def _dataset(options: argparse.Namespace) -> int:
-    check_positive(options, "episodes")
-    check_seed(options.seed)
-    found = find_run(options)
+    arguments.check_positive(options, "episodes")
+    arguments.check_seed(options.seed)
+    found = arguments.find_run(options)
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.export.minari_dataset import write_dataset
 
     made = write_dataset(
@@ -168,26 +156,26 @@ def _dataset(options: argparse.Namespace) -> int:
         trust=options.trust,
     )  # fmt: skip
     say(f"{options.dataset} has {made.total_episodes} episodes with {made.total_steps:,} steps")
-    return print_path(Path(made.storage.data_path).parent, options)
+    return arguments.print_path(Path(made.storage.data_path).parent, options)
 
 
 def _clone(options: argparse.Namespace) -> int:
     from rookery.training.storage.load_agent import holds_agent
 
-    check_positive(options, "epochs")
-    check_seed(options.seed)
+    arguments.check_positive(options, "epochs")
+    arguments.check_seed(options.seed)
     folder = Path(options.output)
     if holds_agent(folder) and not options.force:
         raise OptionError(f"{folder} holds an agent already; --force replaces it")
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.export.minari_dataset import clone
 
     found = clone(options.dataset, options.epochs, seed=options.seed)
     same = "of the actions are the same" if found.agreement >= 0 else "is the mean error of actions"
     figure = f"{found.agreement:.1%}" if found.agreement >= 0 else f"{-found.agreement:.4g}"
     say(f"{found.steps:,} steps: {figure} {same}")
-    return print_path(found.agent.save(folder), options)
+    return arguments.print_path(found.agent.save(folder), options)
 
 
 def add_convert(commands: Commands) -> None:
@@ -207,4 +195,4 @@ def _convert(options: argparse.Namespace) -> int:
 
     target, end = options.target, "" if options.target is None else "\n"
     text = convert(options.source, target, overwrite=options.force)
-    return show(options, lambda: {"path": target, "text": text}, lambda: print(target or text, end=end))
+    return arguments.show(options, lambda: {"path": target, "text": text}, lambda: print(target or text, end=end))

@@ -5,21 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import (
-    changes_from,
-    check_run_world,
-    config_value,
-    find_run,
-    finish_run,
-    loading,
-    no_panel_argument,
-    run_arguments,
-    runs_dir_argument,
-    set_argument,
-    show,
-    stdout_to_stderr,
-    trust_argument,
-)
+from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command
 from rookery.errors import OptionError
 from rookery.training import check_installed
@@ -43,14 +29,14 @@ def add_rewind(commands: Commands) -> None:
         "what it recorded. The run itself is not changed.",
         "rookery rewind latest --at 812,340 --shell",
     )  # fmt: skip
-    run_arguments(parser, ", or a crash report")
+    arguments.run_arguments(parser, ", or a crash report")
     moment_arguments(parser)
     parser.add_argument("--watch", metavar="FILE", help="record a video of the agent as it was: .mp4, .gif or .webp")
     parser.add_argument(
         "--dump", metavar="DIR", help="write the batch, the weights, and the minibatch and gradients of the next update"
     )
     parser.add_argument("--shell", action="store_true", help="open a Python prompt with learner, envs, agent and batch")
-    trust_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def moment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,18 +61,18 @@ def moment_of(options: argparse.Namespace, found: RunDir) -> dict[str, Any]:
 
 
 def _rewind(options: argparse.Namespace) -> int:
-    found = find_run(options)
+    found = arguments.find_run(options)
     moment = moment_of(options, found)
-    moment |= check_run_world(found, options, resuming=True)
+    moment |= arguments.check_run_world(found, options, resuming=True)
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.rewind.rewind import rewind
 
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         live = rewind(str(found.path), runs_dir=options.runs_dir, **moment)
     with live:
         written = _write(live, options)
-        show(options, lambda: live.as_json() | written, live.print)
+        arguments.show(options, lambda: live.as_json() | written, live.print)
         for name, path in () if options.json else written.items():
             print(f"{name}: {path}")
         if options.shell:
@@ -96,7 +82,7 @@ def _rewind(options: argparse.Namespace) -> int:
 
 def _write(live: Rewound, options: argparse.Namespace) -> dict[str, str]:
     made: dict[str, str] = {}
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         if options.watch:
             made["video"] = str(live.record(options.watch))
         if options.dump:
@@ -120,7 +106,7 @@ def add_fork(commands: Commands) -> None:
         "The fork is a run of its own, and equals RUN up to the moment. With nothing changed it ends as RUN did.",
         "rookery fork latest --at 500_000 --set ppo.clip=0.1",
     )  # fmt: skip
-    run_arguments(parser)
+    arguments.run_arguments(parser)
     moment_arguments(parser)
     parser.add_argument("--name", dest="fork_name", metavar="NAME", help="the fork's name (RUN-fork)")
     parser.add_argument("--seed", type=int, metavar="N", help="another seed of all that follows (the parent's)")
@@ -130,33 +116,36 @@ def add_fork(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, metavar="N", help="how many forks at a time (by cores and backend)")
     parser.add_argument(
-        "--steps", type=config_value, metavar="N", help="train until the fork has this many steps in total (as RUN)"
+        "--steps",
+        type=arguments.config_value,
+        metavar="N",
+        help="train until the fork has this many steps in total (as RUN)",
     )
-    no_panel_argument(parser)
-    set_argument(
+    arguments.no_panel_argument(parser)
+    arguments.set_argument(
         parser, "any that `rookery resume` can change, such as ppo.learning_rate; several numbers, ppo.clip=0.1,0.2, "
         "make several forks",
     )  # fmt: skip
-    trust_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _fork(options: argparse.Namespace) -> int:
     several = [text for text in options.set if len(_values(text)) > 1]
     if several or options.seeds is not None:
         return _fork_many(options)
-    changes = changes_from(options, **{"monitor.panel": options.panel})
-    found = find_run(options)
+    changes = arguments.changes_from(options, **{"monitor.panel": options.panel})
+    found = arguments.find_run(options)
     moment = moment_of(options, found)
-    trusted = check_run_world(found, options, resuming=True)
+    trusted = arguments.check_run_world(found, options, resuming=True)
     keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
     keywords |= {"name": options.fork_name, "seed": options.seed, "steps": options.steps, **moment}
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.rewind.fork import fork
 
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         result = fork(str(found.path), runs_dir=options.runs_dir, **keywords)
-    return finish_run(result, options)
+    return arguments.finish_run(result, options)
 
 
 def _values(text: str) -> list[Any]:
@@ -165,20 +154,20 @@ def _values(text: str) -> list[Any]:
     >>> _values("ppo.clip=0.1,0.2"), _values("a.b=1"), _values("a.b=[1, 2]"), _values("a.b=c,d")
     ([0.1, 0.2], [1], [[1, 2]], ['c,d'])
     """
-    value = config_value(text.partition("=")[2])
-    parts = [config_value(part) for part in value.split(",")] if isinstance(value, str) else []
+    value = arguments.config_value(text.partition("=")[2])
+    parts = [arguments.config_value(part) for part in value.split(",")] if isinstance(value, str) else []
     return parts if len(parts) > 1 and not any(isinstance(part, str) for part in parts) else [value]
 
 
 def _fork_many(options: argparse.Namespace) -> int:
     """One fork for each combination of values and seeds, and the table."""
-    found = find_run(options)
+    found = arguments.find_run(options)
     moment = moment_of(options, found)
     if moment["at"] is None or options.seed is not None:
         raise OptionError("several forks begin at a step or a word, --at STEP or --drop, and have --seeds, not --seed")
-    trusted = check_run_world(found, options, resuming=True)
+    trusted = arguments.check_run_world(found, options, resuming=True)
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.rewind.fork_many import fork_many
         from rookery.training.seeds.train_seeds import seed_list
 
@@ -186,11 +175,11 @@ def _fork_many(options: argparse.Namespace) -> int:
     seeds = None if options.seeds is None else seed_list(options.seeds, first + 1 if isinstance(first, int) else 1)
     settings = {text.partition("=")[0].strip(): _values(text) for text in options.set}
     keywords: dict[str, Any] = {"name": options.fork_name, "steps": options.steps, "jobs": options.jobs, **trusted}
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         result = fork_many(
             str(found.path), moment["at"], settings=settings, seeds=seeds, runs_dir=options.runs_dir, **keywords
         )
-    show(options, result.as_json, result.print)
+    arguments.show(options, result.as_json, result.print)
     return 1 if any(fork["state"] != "finished" for fork in result.forks) else 0
 
 
@@ -203,19 +192,19 @@ def add_diff(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("names", metavar="RUN", nargs=2, help="names of runs, their folders, or latest")
     parser.add_argument("--no-replay", action="store_true", help="only compare what the runs recorded")
-    runs_dir_argument(parser)
-    trust_argument(parser)
+    arguments.runs_dir_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _diff(options: argparse.Namespace) -> int:
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.rewind.diff import diff
 
     keywords = {"replay": not options.no_replay, "runs_dir": options.runs_dir, "trust": options.trust}
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         found = diff(*options.names, **keywords)
-    show(options, found.as_json, found.print)
+    arguments.show(options, found.as_json, found.print)
     return 0 if found.equal else 1
 
 
@@ -226,21 +215,23 @@ def add_blame(commands: Commands) -> None:
         "the three in which the evaluations fall most, unless one is given.",
         "rookery blame latest",
     )  # fmt: skip
-    run_arguments(parser)
-    parser.add_argument("--first", type=config_value, metavar="STEP", help="where the part begins (before a fall)")
-    parser.add_argument("--last", type=config_value, metavar="STEP", help="where it ends (after the fall)")
+    arguments.run_arguments(parser)
+    parser.add_argument(
+        "--first", type=arguments.config_value, metavar="STEP", help="where the part begins (before a fall)"
+    )
+    parser.add_argument("--last", type=arguments.config_value, metavar="STEP", help="where it ends (after the fall)")
     parser.add_argument("--episodes", type=int, default=20, metavar="N", help="episodes of each test (20)")
-    trust_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _blame(options: argparse.Namespace) -> int:
-    found = find_run(options)
+    found = arguments.find_run(options)
     keywords: dict[str, Any] = {"first": options.first, "last": options.last, "episodes": options.episodes}
-    keywords |= check_run_world(found, options, resuming=True)
+    keywords |= arguments.check_run_world(found, options, resuming=True)
     check_installed()
-    with loading():
+    with arguments.loading():
         from rookery.training.rewind.blame import blame
 
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         result = blame(str(found.path), runs_dir=options.runs_dir, **keywords)
-    return show(options, result.as_json, result.print)
+    return arguments.show(options, result.as_json, result.print)

@@ -7,22 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import (
-    changes_from,
-    check_run_world,
-    config_value,
-    find_run,
-    finish_run,
-    loading,
-    no_panel_argument,
-    print_path,
-    run_arguments,
-    runs_dir_argument,
-    set_argument,
-    show,
-    stdout_to_stderr,
-    trust_argument,
-)
+from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command
 from rookery.console import confirmed, size_text
 from rookery.errors import OptionError
@@ -39,18 +24,18 @@ def add_resume(commands: Commands) -> None:
         "--set are stored there and hold for later resumes too.",
         "rookery resume latest --steps 2e6 --set evaluation.every=50_000",
     )  # fmt: skip
-    run_arguments(parser)
-    trust_argument(parser)
+    arguments.run_arguments(parser)
+    arguments.trust_argument(parser)
     parser.add_argument(
-        "--steps", "--total-timesteps", type=config_value, metavar="N",
+        "--steps", "--total-timesteps", type=arguments.config_value, metavar="N",
         help="train until the run has this many steps in total (as before)",
     )  # fmt: skip
     parser.add_argument(
-        "--num-episodes", "--episodes", type=config_value, metavar="N",
+        "--num-episodes", "--episodes", type=arguments.config_value, metavar="N",
         help="train until the run has this many episodes in total (as before)",
     )  # fmt: skip
-    no_panel_argument(parser)
-    set_argument(
+    arguments.no_panel_argument(parser)
+    arguments.set_argument(
         parser,
         "steps, episodes, workers, on_failure, max_restarts, bad_values, on_out_of_memory, devices, one of "
         "cluster.*, evaluation.*, checkpoints.* (but not checkpoints.dir) or monitor.*, or an option that the learner "
@@ -64,13 +49,13 @@ def _resume(options: argparse.Namespace) -> int:
     from rookery.config.run_size import check_run_size
 
     lengths = {"steps": options.steps, "episodes": options.num_episodes}
-    changes = changes_from(options, **lengths, **{"monitor.panel": options.panel})
-    found = find_run(options)
+    changes = arguments.changes_from(options, **lengths, **{"monitor.panel": options.panel})
+    found = arguments.find_run(options)
     config, _ = resumed_config(found.read_config(), changes)
     if config.on_out_of_memory == "raise":  # else the run lowers what does not fit
         check_run_size(config)
     found.refuse_links()
-    trusted = check_run_world(found, options, resuming=True)
+    trusted = arguments.check_run_world(found, options, resuming=True)
     changes.pop("runs_dir", None)  # the same as before, or it would have been rejected
     # As a keyword, None would mean that the key is not given.
     keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
@@ -78,12 +63,12 @@ def _resume(options: argparse.Namespace) -> int:
     from rookery.monitor.plot_process import imported_early
 
     with imported_early(config.monitor.plot):
-        with loading():
+        with arguments.loading():
             from rookery.training.run.train import resume
 
-        with stdout_to_stderr(options.json):
+        with arguments.stdout_to_stderr(options.json):
             result = resume(str(found.path), options.runs_dir, **keywords)
-        return finish_run(result, options)
+        return arguments.finish_run(result, options)
 
 
 def add_runs(commands: Commands) -> None:
@@ -103,7 +88,7 @@ def add_runs(commands: Commands) -> None:
         help="delete the runs that RUN and --world select, with their checkpoints, after a question",
     )  # fmt: skip
     parser.add_argument("--yes", action="store_true", help="with --delete: do not ask")
-    runs_dir_argument(parser)
+    arguments.runs_dir_argument(parser)
 
 
 def _runs(options: argparse.Namespace) -> int:
@@ -134,7 +119,7 @@ def _delete(options: argparse.Namespace, rows: Runs) -> int:
         raise OptionError("--delete needs a selection: name the runs, or give their --world")
     paths = [Path(row["path"]) for row in rows]
     if paths and not options.yes:
-        with stdout_to_stderr(options.json):
+        with arguments.stdout_to_stderr(options.json):
             rows.print()
         size = size_text(sum(map(disk_usage, paths)))
         answer = confirmed(f"delete {'this run' if len(paths) == 1 else f'these {len(paths)} runs'} ({size})?")
@@ -196,20 +181,20 @@ def _curve_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE",
         help="the plot: .png, .svg or .pdf (in plots/ of the runs folder, named after what it shows)",
     )  # fmt: skip
-    runs_dir_argument(parser)
+    arguments.runs_dir_argument(parser)
 
 
 def _compare(options: argparse.Namespace) -> int:
     from rookery.training.show.comparison import compare
 
     compared = compare(*options.names, **_curves(options))
-    return show(options, compared.as_json, compared.print)
+    return arguments.show(options, compared.as_json, compared.print)
 
 
 def _plot(options: argparse.Namespace) -> int:
     from rookery.training.show.comparison import plot
 
-    return print_path(plot(*options.names, **_curves(options)), options)
+    return arguments.print_path(plot(*options.names, **_curves(options)), options)
 
 
 def _curves(options: argparse.Namespace) -> dict[str, Any]:

@@ -10,16 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli import train_verb
-from rookery.cli.arguments import (
-    check_cluster_flags,
-    config_value,
-    loading,
-    no_panel_argument,
-    set_argument,
-    show,
-    stdout_to_stderr,
-)
+from rookery.cli import arguments, train_verb
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
 from rookery.console import say, silent
@@ -94,13 +85,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             if key not in NOT_HERE:
                 add_flag(groups[title], names, key, metavar)
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
-    groups["many machines"].add_argument(REFUSED[0], dest=REFUSED[1], type=config_value, help=argparse.SUPPRESS)
+    groups["many machines"].add_argument(
+        REFUSED[0], dest=REFUSED[1], type=arguments.config_value, help=argparse.SUPPRESS
+    )
     train_verb.add_world_flags(parser)
-    no_panel_argument(groups["output"])
+    arguments.no_panel_argument(groups["output"])
     groups["output"].add_argument(
         "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"
     )
-    set_argument(
+    arguments.set_argument(
         parser.add_argument_group("everything else"),
         "any that `rookery train --help-config` lists, such as search.first_seeds=3",
     )
@@ -112,7 +105,7 @@ def _search(options: argparse.Namespace) -> int:
     from rookery.config.run_size import check_search_size
 
     config = user_config(options.world, options.set, **_given(options))
-    check_cluster_flags(options, config)
+    arguments.check_cluster_flags(options, config)
     check_search_size(config)
     from rookery.training.resolve import world_choice
 
@@ -120,23 +113,23 @@ def _search(options: argparse.Namespace) -> int:
     check_installed()
     jobs = _likely_jobs(config)
     if jobs and can_be_forked():
-        with loading():
+        with arguments.loading():
             import_what_workers_need()
     with started_early(jobs):
         return _run_search(config, options)
 
 
 def _run_search(config: RunConfig, options: argparse.Namespace) -> int:
-    with loading():
+    with arguments.loading():
         from rookery.studies.search_screen import print_result
         from rookery.studies.search_study import WORKERS_ARE_JOBS, run_search
     if vars(options).get("given_by", {}).get("search.jobs", ("",))[0] == "--workers":
         say(WORKERS_ARE_JOBS)
 
-    with stdout_to_stderr(options.json), silent(not config.monitor.verbose):
+    with arguments.stdout_to_stderr(options.json), silent(not config.monitor.verbose):
         result = run_search(config)
     printed = partial(print_result, result, typed_command())
-    show(options, result.as_json, printed if config.monitor.verbose else None)
+    arguments.show(options, result.as_json, printed if config.monitor.verbose else None)
     return result.exit_code
 
 

@@ -11,22 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import (
-    changes_from,
-    check_positive,
-    check_run_world,
-    check_seed,
-    config_value,
-    env_arguments,
-    env_options,
-    find_run,
-    loading,
-    runs_dir_argument,
-    set_argument,
-    show,
-    stdout_to_stderr,
-    trust_argument,
-)
+from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile, printable, printable_lines, say
 from rookery.errors import KillSwitch, OptionError
@@ -49,7 +34,7 @@ def add_audit(commands: Commands) -> None:
         "option such as data or df. The exit status is 1 if something knew the future.",
         "rookery audit my_env.py:MyMarket --data bars.csv",
     )  # fmt: skip
-    env_arguments(parser)
+    arguments.env_arguments(parser)
     parser.add_argument("--data", metavar="FILE", help="bars that the world can read; their prices are replaced")
     parser.add_argument("--option", metavar="NAME", help="the option that takes the bars (found by its name)")
     parser.add_argument("--steps", type=int, default=24, metavar="N", help="number of steps (24)")
@@ -59,13 +44,13 @@ def add_audit(commands: Commands) -> None:
 def _audit(options: argparse.Namespace) -> int:
     from rookery.tools.audit import audit
 
-    check_seed(options.seed)
+    arguments.check_seed(options.seed)
     with meanwhile(f"auditing {options.env}"):
         report = audit(
             options.env, options.data, option=options.option, steps=options.steps, seed=options.seed,
-            **env_options(options),
+            **arguments.env_options(options),
         )  # fmt: skip
-    show(options, report.as_json, lambda: print(printable_lines(report)))
+    arguments.show(options, report.as_json, lambda: print(printable_lines(report)))
     return 0 if report.passed else 1
 
 
@@ -83,7 +68,7 @@ def add_backtest(commands: Commands) -> None:
         help="the name of a run, its folder, or latest; a rule such as my_rule.py:Rule or rule:momentum, or a CSV file "
         "of signals, with --data; with --walk-forward, a world or a config file",
     )  # fmt: skip
-    runs_dir_argument(parser)
+    arguments.runs_dir_argument(parser)
     parser.add_argument("--split", choices=SPLITS, help="which bars (test: those that no run trains or evaluates on)")
     parser.add_argument("--data", metavar="PATH", help="other bars: a file or a folder (those of the run)")
     parser.add_argument("--costs", metavar="NAME", help="other costs, by the name of a preset (those of the run)")
@@ -92,8 +77,10 @@ def add_backtest(commands: Commands) -> None:
     parser.add_argument("--out", metavar="DIR", help="the folder for the report (report/ in the run's folder)")
     parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the deterministic ones")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampled actions and intervals (0)")
-    set_argument(parser, "an option of the world such as world_options.leverage=2; with --walk-forward, any key")
-    trust_argument(parser)
+    arguments.set_argument(
+        parser, "an option of the world such as world_options.leverage=2; with --walk-forward, any key"
+    )
+    arguments.trust_argument(parser)
     rules = parser.add_argument_group("rules and signals")
     rules.add_argument(
         "--rules", type=lambda text: text.split(","), default=(), metavar="LIST",
@@ -115,7 +102,9 @@ def add_backtest(commands: Commands) -> None:
     rules.add_argument("--timezone", metavar="ZONE", help="time zone of times in CSV files that name none, such as UTC")
     folds = parser.add_argument_group("walk-forward")
     folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test this many times")
-    folds.add_argument("--steps", type=config_value, metavar="N", help="steps of each training (as in rookery train)")
+    folds.add_argument(
+        "--steps", type=arguments.config_value, metavar="N", help="steps of each training (as in rookery train)"
+    )
     folds.add_argument("--learner", metavar="NAME", help="the learner (as in rookery train)")
     folds.add_argument(
         "--embargo", type=int, metavar="N", help="bars between training and test (50, or what the features need)"
@@ -127,14 +116,14 @@ def add_backtest(commands: Commands) -> None:
 
 
 def _backtest(options: argparse.Namespace) -> int:
-    check_seed(options.seed)
-    check_positive(options, "walk_forward")
+    arguments.check_seed(options.seed)
+    arguments.check_positive(options, "walk_forward")
     if options.walk_forward is None:
         _refuse(options, OF_FOLDS, "is for --walk-forward: add it, or omit")
     else:
         _refuse(options, OF_RUNS, "has no effect with --walk-forward: omit")
     check_installed()
-    with stdout_to_stderr(options.json):
+    with arguments.stdout_to_stderr(options.json):
         report, folder = _tested(options)(options)
         written = report.write(folder)
     if options.json:
@@ -156,15 +145,15 @@ def _tested(options: argparse.Namespace) -> Callable[[argparse.Namespace], tuple
 
 
 def _test_rule(options: argparse.Namespace) -> tuple[Any, Path]:
-    with loading():
+    with arguments.loading():
         from rookery.training.backtest.backtest import backtest
     if options.data is None:
         raise OptionError(f"{printable(options.name)} needs bars: give --data")
     with meanwhile("testing the rule"):
         report = backtest(
             options.name, split=options.split, data=options.data, costs=options.costs, world=options.world,
-            world_options=env_options(options), seed=options.seed, attempts=options.attempts, time_is=options.time_is,
-            timezone=options.timezone,
+            world_options=arguments.env_options(options), seed=options.seed, attempts=options.attempts,
+            time_is=options.time_is, timezone=options.timezone,
         )  # fmt: skip
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(options.name).name)
     return report, Path(options.out) if options.out else Path(options.runs_dir) / f"{stem}-report"
@@ -178,13 +167,13 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...], why: str) -> No
 
 
 def _test_run(options: argparse.Namespace) -> tuple[Any, Path]:
-    found = find_run(options)
-    keywords: Any = check_run_world(found, options)
-    changes = changes_from(options)
+    found = arguments.find_run(options)
+    keywords: Any = arguments.check_run_world(found, options)
+    changes = arguments.changes_from(options)
     others = [key for key in changes if key != "world_options"]
     if others:
         raise OptionError(f"`{others[0]}` has no effect on a backtest; options of the world have: world_options.*")
-    with loading():
+    with arguments.loading():
         from rookery.training.backtest.backtest import backtest
     with meanwhile("testing the agent"):
         report = backtest(
@@ -204,7 +193,7 @@ def _test_folds(options: argparse.Namespace) -> tuple[Any, Path]:
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
     config = user_config(options.name, options.set, **given)
-    with loading():
+    with arguments.loading():
         from rookery.training.walk_forward import walk_forward
     keywords = {} if options.embargo is None else {"embargo": options.embargo}
     report = walk_forward(
@@ -229,7 +218,7 @@ def add_paper(commands: Commands) -> None:
         "rookery paper agents/crypto --data data/5m.parquet --speed 60x",
     )  # fmt: skip
     parser.add_argument("name", metavar="DIR", help="the folder of a registry; or a run, by its name or folder")
-    runs_dir_argument(parser)
+    arguments.runs_dir_argument(parser)
     parser.add_argument("--data", metavar="PATH|FEED", help="bars: a file or folder, alpaca, or ccxt:NAME")
     parser.add_argument("--speed", default="max", metavar="60x", help="of a file: faster than the market (max)")
     parser.add_argument("--start", metavar="TIME", help="of a file: the first bar to decide on (after training)")
@@ -246,7 +235,7 @@ def add_paper(commands: Commands) -> None:
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--status", action="store_true", help="print what the account is worth, and do not trade")
     modes.add_argument("--check", action="store_true", help="compare the log with a backtest, and do not trade")
-    trust_argument(parser)
+    arguments.trust_argument(parser)
 
 
 def _limit_arguments(parser: argparse.ArgumentParser) -> None:
@@ -261,10 +250,10 @@ def _limit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _paper(options: argparse.Namespace) -> int:
-    check_positive(options, "bars", "history")
+    arguments.check_positive(options, "bars", "history")
     if not options.status and not options.check and options.data is None:
         raise OptionError("--data is missing: name a file of bars, alpaca, or ccxt:NAME; or give --status or --check")
-    with loading():
+    with arguments.loading():
         from rookery.deploy.paper import paper  # noqa: F401 - loads torch
     if options.status:
         return _status(options)
@@ -357,7 +346,7 @@ def _status(options: argparse.Namespace) -> int:
     from rookery.deploy.paper.paper_status import paper_status
 
     found = paper_status(**_account(options))
-    show(options, found.as_json, lambda: _print_status(found, "account"))
+    arguments.show(options, found.as_json, lambda: _print_status(found, "account"))
     if found.shadow is not None and not options.json:
         _print_status(found.shadow, "shadow")
     return 0
