@@ -16,7 +16,7 @@ from cluster.in_process import InProcess, use
 from cluster.test_lost_collectors import interrupt
 from cluster.test_same_numbers import WORLDS, run
 from rookery.cluster.node_facts import NodeFacts, facts_here
-from rookery.cluster.remote_evaluator import EvaluatorActor
+from rookery.cluster.remote_envs import EvaluatorActor
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import BadValue, ConfigError, RestartLimit, RunError, WorkerDied
 from rookery.training.storage.checkpoint import Checkpoints, load

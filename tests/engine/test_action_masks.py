@@ -14,8 +14,8 @@ from rookery.engine.contest import EnginePlan
 from rookery.engine.env_factory import resolve
 from rookery.testing import check_world
 from rookery.tools.bench import bench
-from rookery.tools.function_profile import profile_steps
 from rookery.tools.measurements import measure_trials
+from rookery.tools.profile import profile_steps
 
 pytestmark = pytest.mark.usefixtures("short_checks")
 

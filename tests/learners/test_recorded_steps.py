@@ -12,8 +12,8 @@ from gymnasium import spaces
 from learners.offpolicy_tools import Batch, Centre, Corridor
 from rookery.errors import DataError
 from rookery.learners import registry
-from rookery.learners.execution.recorded_steps import Steps, own_actions, store_steps
 from rookery.learners.learner import Learner
+from rookery.training.run.dataset_start import Steps, own_actions, store_steps
 
 SEEN = spaces.Box(-2, 2, (1,), np.float32)
 PUSH = spaces.Box(-2, 2, (1,), np.float32)

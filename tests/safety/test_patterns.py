@@ -25,7 +25,7 @@ OWN = {  # patterns for texts that only this program and its libraries write
     "apps/memory_explorer/session.py": "what the user types",
     "kernel/diagnosis.py": "messages of Numba",
     "tools/measurements.py": "metadata of our own package",
-    "tools/function_profile.py": "names of Python's profiler",
+    "tools/profile.py": "names of Python's profiler",
     "web/html_report.py": "our own page",
     "web/page_shell.py": "our own page",
 }

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.studies.report import parameter_map
-from rookery.studies.report.parameter_map import parameter_cells, sure_cells
+from rookery.studies.report import study_plots
 from rookery.studies.report.parameter_plots import plot_parameters
 from rookery.studies.report.report import Reporter
-from rookery.studies.report.study_plots import draw_plots
+from rookery.studies.report.study_plots import draw_plots, parameter_cells, sure_cells
 from studies.test_study_report import trial, view
 
 
@@ -41,7 +40,7 @@ def test_only_cells_that_are_more_than_luck_are_sure(monkeypatch: pytest.MonkeyP
     report = study_report()
     cells = parameter_cells(report, tuple(plot_parameters(report, report.study.comparable, 2)))[1]  # type: ignore[arg-type]
     assert sure_cells(report, cells) == set()  # no fold is recorded
-    monkeypatch.setattr(parameter_map, "fold_chance", lambda study, each: 0.96 if each.values[0] > 1 else 0.94)
+    monkeypatch.setattr(study_plots, "fold_chance", lambda study, each: 0.96 if each.values[0] > 1 else 0.94)
     sure = sure_cells(report, cells)
     assert 0 < len(sure) < len(cells)
     assert all(max(each.values[0] for each in cells[place]) > 1 for place in sure)

@@ -22,9 +22,8 @@ from rookery.engine.machine import usable_cores
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
 from rookery.tools import bench, bench_contenders, doctor, measurements, tune
-from rookery.tools.function_profile import FunctionTime, StepProfile, profile_steps
 from rookery.tools.measurements import Trial
-from rookery.tools.profile import advise
+from rookery.tools.profile import FunctionTime, StepProfile, advise, profile_steps
 
 
 class Spin(gym.Env):

@@ -118,7 +118,7 @@ class RayLearnerActor(PackedActor):
 
 
 class RayEvaluatorActor(PackedActor):
-    kind = "rookery.cluster.remote_evaluator", "EvaluatorActor"
+    kind = "rookery.cluster.remote_envs", "EvaluatorActor"
 
 
 # See `Transport.start_helper`.

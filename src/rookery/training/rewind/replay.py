@@ -4,7 +4,7 @@ moment."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 from rookery.config import build_config
 from rookery.console import silent
 from rookery.errors import RunError
-from rookery.training.rewind.evidence import Evidence
+from rookery.monitor.jsonl import history, plain
 from rookery.training.rewind.scratch import make_scratch, quiet
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.loop import Loop
 from rookery.training.run.open_run import OpenRun, open_recorded_run
 from rookery.training.run.stop_request import StopRequest
-from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint import Checkpoints, agent_digest
 from rookery.training.storage.moments import Moment
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_history import (
@@ -29,6 +29,43 @@ from rookery.training.storage.run_history import (
     segments,
 )
 from rookery.training.storage.trust import check_run
+
+
+# Whether a part of a run that is played again is the same, bit for bit: it is compared with what the run recorded.
+class Evidence:
+    """The lines of progress and the hashes of agents in a run's metrics, by their step."""
+
+    def __init__(self, run: RunDir) -> None:
+        events = history(run.metrics) if run.metrics.is_file() else []
+        self._rows = {event.step: event.values for event in events if event.kind == "progress"}
+        self._agents = {event.step: event.values.get("agent") for event in events if event.kind == "checkpoint"}
+        self.compared = 0  # steps
+        self.difference = ""  # the first one
+
+    def check(self, loop: Loop) -> None:
+        """Compare the present moment, after an update and before anything that is due."""
+        row, agent = self._rows.get(loop.steps), self._agents.get(loop.steps)
+        if (row is None and agent is None) or self.difference:
+            return
+        self.compared += 1
+        for name, then, now in self._different(loop, row or {}):
+            self.difference = f"at step {loop.steps:,}, {name} is {now!r:.24} and was {then!r:.24}"
+            return
+        if agent is not None and agent != agent_digest(loop.state.agent_tree()):
+            self.difference = f"at step {loop.steps:,}, the agent has other weights"
+
+    @staticmethod
+    def _different(loop: Loop, row: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        """Figures that depend on nothing but the seed. An off-policy learner's losses are means since the run was
+        opened, and envs on a GPU are counted when somebody looks."""
+        figures: dict[str, Any] = {"updates": loop.learner.updates, "learning_rate": loop.learner.learning_rate}
+        if loop.learner.on_policy:
+            figures |= {f"loss/{name}": value for name, value in loop.collector.metrics.items()}
+        if not loop.collector.is_asynchronous:
+            figures |= loop.episodes.metrics()
+        for name, value in figures.items():
+            if name in row and row[name] != plain(value):
+                yield name, row[name], plain(value)
 
 
 class Replay:
