@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+SIGNS = str.maketrans("(),", "   ")
+
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], check: Callable[[str], None] | None = None
+    package: str, check: Callable[[str], None] | None = None, modules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package.
+    """`__getattr__` and `__dir__` of a package. Its names are those that its file imports under `TYPE_CHECKING`: what
+    type checkers know, users get.
 
     Args:
-        homes: The names in each module, separated by spaces, by the module's name. One that begins with a dot is in the
-            package; those of "" are modules of the package themselves.
         check: Called with the module's name before it is imported.
+        modules: Names that are modules of the package themselves, whatever type checkers are told.
 
     Example:
-        >>> find, _ = lazy_names("rookery", {".version": "__version__", "math": "pi e"})
-        >>> find("pi")
-        3.141592653589793
+        >>> find, _ = lazy_names("rookery.learners")
+        >>> find("LearnerSpec")
+        <class 'rookery.learners.learner_spec.LearnerSpec'>
     """
-    places = {name: module for module, names in homes.items() for name in names.split()}
+    places: dict[str, str] = {}
+    with open(str(sys.modules[package].__file__), encoding="utf-8") as file:  # pathlib would take longer to import
+        block = file.read().partition("if TYPE_CHECKING:\n")[2].partition("\n__all__")[0]
+    for imported in block.split("    from ")[1:]:
+        home, _, found = imported.partition(" import ")
+        places |= dict.fromkeys(found.translate(SIGNS).split(), "" if home == package else home)
+    places |= dict.fromkeys(modules, "")
 
     def load(name: str) -> Any:
         if name not in places:
@@ -36,7 +44,6 @@ def lazy_names(
         home = places[name]
         if not home:
             return import_module(f"{package}.{name}")
-        home = f"{package}{home}" if home.startswith(".") else home
         if check is not None:
             check(home)
         return getattr(import_module(home), name)

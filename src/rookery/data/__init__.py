@@ -45,17 +45,4 @@ __all__ = [
     "write",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".checks": "Problem problems summary",
-        ".dataset": "Bars Dataset",
-        ".features": "CRYPTO_FEATURES FOREX_FEATURES add_features first_valid",
-        ".feeds.fetch": "Download fetch",
-        ".feeds.update": "Updated update",
-        ".opened_data": "open_data resample",
-        ".splits": "Split combinatorial_purged holdout paths purged_kfold timeline walk_forward",
-        ".storage": "read write",
-        ".synth": "synthesise",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

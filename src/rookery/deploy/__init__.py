@@ -43,22 +43,7 @@ __all__ = [
     "paper_status",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".paper.account_files": "PaperStatus",
-        ".paper.bar_sources": "KillLimits",
-        ".paper.paper": "PaperOptions",
-        ".paper.paper_status": "check_paper paper_status",
-        ".paper.parity": "Parity",
-        ".promotion": "Deployment Watcher deploy",
-        ".registry": "Registry Version",
-        ".serving.client": "Client",
-        ".schedule": "Plan Schedule",
-        ".serving.server": "AgentServer",
-        "rookery.monitor.alerts": "Alerts",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)
 
 
 class _CallablePackage(ModuleType):

@@ -33,14 +33,4 @@ __all__ = [
     "whole",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".declarations": "inlined mark_problem not_inlined whole",
-        ".kernel_env": "KernelEnv",
-        ".parallel_env": "KernelParallelEnv",
-        ".random": "integer normal uniform",
-        ".tables": "Table TableWindow",
-        ".world": "KernelWorld",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -47,18 +47,4 @@ __all__ = [
     "make_learner",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".agent": "Agent",
-        ".algorithms.dqn": "DQN",
-        ".algorithms.ppo": "PPO",
-        ".algorithms.pqn": "PQN",
-        ".algorithms.sac": "SAC",
-        ".algorithms.td3": "TD3",
-        ".algorithms.xqc": "XQC",
-        ".learner": "Learner StepBatch",
-        ".learner_spec": "LearnerSpec Options",
-        ".registry": "DQNOptions PPOOptions PQNOptions SACOptions TD3Options XQCOptions make_learner",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

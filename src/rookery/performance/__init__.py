@@ -85,15 +85,4 @@ __all__ = [
     "volatility",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".bootstrap": "ConfidenceInterval SharpeDifference bootstrap_interval bootstrap_intervals sharpe_difference",
-        ".overfitting": "FoldOverfitting Overfitting backtest_overfitting deflated_sharpe expected_maximum_sharpe "
-        "fold_overfitting minimum_track_record moments probabilistic_sharpe",
-        ".periods": "by_period monthly_returns returns_by_period summarise",
-        ".ratios": "Drawdown annual_return calmar drawdowns hit_rate longest_drawdown max_drawdown periods_per_year "
-        "profit_factor sharpe simple_returns sortino total_return volatility",
-        ".worth": "chance_of_worth combined_chance excess_moments least_sharpe needed_periods",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -31,14 +31,4 @@ __all__ = [
     "why_not_batchable",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".storage.study_view": "StudyView open_study",
-        ".storage.trial_view": "TrialView VerifiedTrial",
-        ".population.pbt": "read_lineage train_pbt",
-        ".study_result": "BestTrial StudyResult",
-        "rookery.training.population.batchable": "why_not_batchable",
-        "rookery.training.population.train_population": "resume_population train_population",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)

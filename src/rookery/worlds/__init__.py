@@ -43,13 +43,4 @@ __all__ = [
     "specs",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        ".classic": "Acrobot CartPole MountainCar MountainCarContinuous Pendulum",
-        ".catch": "Catch",
-        ".mujoco.mujoco_world": "MujocoWorld",
-        ".registry": "names specs",
-        ".world_spec": "AgentReport PlayableGame ShippedAgent TwoPlayerForm Viewer WorldOption WorldSpec",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__)
