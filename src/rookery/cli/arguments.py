@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.cli.parser import takes
 from rookery.console import meanwhile
 from rookery.errors import OptionError, RunError
 from rookery.worlds import registry
@@ -39,51 +40,48 @@ def config_value(text: str) -> Any:
 
 def run_arguments(parser: argparse.ArgumentParser, others: str = "") -> None:
     """Which run the verb is about."""
-    parser.add_argument("name", metavar="RUN", help=f"the name of a run, its folder, or latest{others}")
+    takes(parser, "name RUN", f"the name of a run, its folder, or latest{others}")
     runs_dir_argument(parser)
 
 
 def runs_dir_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="the folder that contains the runs (runs)")
+    takes(parser, "--runs-dir DIR", "the folder that contains the runs", "runs")
 
 
 def last_argument(parser: argparse.ArgumentParser, default: bool | None = True) -> None:
     """`best` is False with `--last`. `--best` is what these verbs do anyway, and was not in earlier versions."""
-    parser.add_argument(
-        "--last", dest="best", action="store_false", default=default,
-        help="take the last agent instead of the best by evaluation",
-    )  # fmt: skip
-    parser.add_argument("--best", action="store_true", default=default, help=argparse.SUPPRESS)
+    text = "take the last agent instead of the best by evaluation"
+    takes(parser, "--last", text, dest="best", action="store_false", default=default)
+    takes(parser, "--best", argparse.SUPPRESS, default=default)
 
 
 def trust_argument(parser: argparse.ArgumentParser) -> None:
     """For verbs that may execute code that a run names."""
-    parser.add_argument(
-        "--trust", action="store_true",
-        help="execute the Python files that the run names without asking, even if they were never used for training "
-        "on this machine",
+    takes(
+        parser, "--trust", "execute the Python files that the run names without asking, even if they were never used "
+        "for training on this machine",
     )  # fmt: skip
 
 
 def no_panel_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """`panel` is False if it is given, else None."""
-    parser.add_argument(
-        "--no-panel", dest="panel", action="store_const", const=False,
-        help="print plain lines instead of the live panel",
+    takes(
+        parser, "--no-panel", "print plain lines instead of the live panel",
+        dest="panel", action="store_const", const=False,
     )  # fmt: skip
 
 
 def set_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup, which: str) -> None:
     """`--set KEY=VALUE`: in every verb, KEY is a key of the configuration. `which` says which keys the verb accepts."""
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help=f"set a key of the configuration: {which}; can be repeated",
+    takes(
+        parser, "--set KEY=VALUE",
+        f"set a key of the configuration: {which}; can be repeated", action="append", default=[],
     )  # fmt: skip
 
 
 def env_arguments(parser: argparse.ArgumentParser) -> None:
     """An env, and options of its world."""
-    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    takes(parser, "env ENV", WORLD_HELP)
     set_argument(parser, "an option of the world, such as world_options.lookback=5")
 
 

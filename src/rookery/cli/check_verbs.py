@@ -26,7 +26,7 @@ from typing import IO
 
 from rookery.cli.arguments import check_seed, env_arguments, show
 from rookery.cli.failures import LIBRARIES, PACKAGE, failure_and_status
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import meanwhile, printable_lines
 from rookery.errors import OptionError
 from rookery.gate import follow_parent
@@ -43,15 +43,9 @@ def add_check(commands: Commands) -> None:
         "rookery check my_env.py:MyEnv --steps 1000",
     )  # fmt: skip
     env_arguments(parser)
-    parser.add_argument("--steps", type=int, default=200, metavar="N", help="number of steps (200)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the env and of the actions (0)")
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=60.0,
-        metavar="SECONDS",
-        help="seconds after which a call to the env counts as hanging (60)",
-    )
+    takes(parser, "--steps N", "number of steps", 200)
+    takes(parser, "--seed N", "seed of the env and of the actions", 0)
+    takes(parser, "--timeout SECONDS", "seconds after which a call to the env counts as hanging", 60.0)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -76,8 +70,8 @@ def add_doctor(commands: Commands) -> None:
         "exit status is 1 if a node has other versions.",
         "rookery doctor --json",
     )  # fmt: skip
-    parser.add_argument("--on", choices=("local", "ray"), default="local", help="what to check")
-    parser.add_argument("--address", metavar="auto|HOST:PORT", help="the Ray cluster; without, one is started here")
+    takes(parser, "--on", "what to check", choices=("local", "ray"), default="local")
+    takes(parser, "--address auto|HOST:PORT", "the Ray cluster; without, one is started here")
 
 
 def _doctor(options: argparse.Namespace) -> int:

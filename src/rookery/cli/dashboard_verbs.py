@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import print_path, runs_dir_argument
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import say
 from rookery.errors import OptionError
 
@@ -29,22 +29,18 @@ def add_dashboard(commands: Commands) -> None:
         "ROOKERY_DASHBOARD_TOKEN, with which people log in. `rookery train ... --dashboard` starts it with a run.",
         "rookery dashboard --open",
     )  # fmt: skip
-    parser.add_argument(
-        "--runs-dir",
-        action="append",
-        metavar="DIR",
-        help="a folder of runs, studies or registries; may be given several times (runs, studies and agents)",
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=7007, help="the port to listen on; 0 is any free one (7007)")
-    parser.add_argument(
-        "--allow-host", action="append", metavar="NAME[:PORT]",
-        help="another name by which browsers reach it, through a proxy or a tunnel; may be given several times",
+    takes(
+        parser, "--runs-dir DIR", "a folder of runs, studies or registries; may be given several times (runs, studies "
+        "and agents)", action="append",
     )  # fmt: skip
-    parser.add_argument("--open", action="store_true", help="open it in the browser")
-    parser.add_argument(
-        "--allow-control", action="store_true", help="allow the page to stop, resume, tag and hide runs"
-    )
+    takes(parser, "--host", "the address to listen on", "127.0.0.1")
+    takes(parser, "--port", "the port to listen on; 0 is any free one", 7007)
+    takes(
+        parser, "--allow-host NAME[:PORT]", "another name by which browsers reach it, through a proxy or a tunnel; "
+        "may be given several times", action="append",
+    )  # fmt: skip
+    takes(parser, "--open", "open it in the browser")
+    takes(parser, "--allow-control", "allow the page to stop, resume, tag and hide runs")
 
 
 def _dashboard(options: argparse.Namespace) -> int:
@@ -130,8 +126,8 @@ def add_report(commands: Commands) -> None:
         "episodes, settings, notes and backtests are in it. Videos and checkpoints are not.",
         "rookery report first second --html comparison.html",
     )  # fmt: skip
-    parser.add_argument("names", metavar="RUN", nargs="+", help="names of runs, their folders, or latest")
-    parser.add_argument("--html", metavar="FILE", default="report.html", help="the file to write (report.html)")
+    takes(parser, "names RUN", "names of runs, their folders, or latest", nargs="+")
+    takes(parser, "--html FILE", "the file to write", "report.html")
     runs_dir_argument(parser)
 
 

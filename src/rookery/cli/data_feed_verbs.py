@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import printable
 from rookery.errors import OptionError
 
@@ -30,27 +30,26 @@ def add_fetch(commands: Commands) -> None:
         "complete yet is omitted.",
         "rookery data fetch ccxt:kraken --symbols BTC/USD,ETH/USD --timeframe 5m --start 2024-01-01 --out data/5m",
     )  # fmt: skip
-    parser.add_argument("source", metavar="SOURCE", help="alpaca, or ccxt:NAME for an exchange, such as ccxt:kraken")
-    parser.add_argument("--symbols", required=True, metavar="A,B", help="such as BTC/USD,ETH/USD or AAPL,MSFT")
-    parser.add_argument("--timeframe", required=True, metavar="T", help="length of a bar, such as 5m, 1h or 1d")
-    parser.add_argument("--start", required=True, metavar="TIME", help="a date or time, in UTC if it names no zone")
-    parser.add_argument("--end", metavar="TIME", help="the same (now)")
-    parser.add_argument("--out", required=True, metavar="PATH", help="a .parquet file, or a folder: a file per symbol")
-    parser.add_argument(
-        "--feed", default="", metavar="NAME",
-        help="Alpaca's feed of stocks: sip (all exchanges, the default), iex (free of delay), otc and others",
+    takes(parser, "source SOURCE", "alpaca, or ccxt:NAME for an exchange, such as ccxt:kraken")
+    takes(parser, "--symbols A,B", "such as BTC/USD,ETH/USD or AAPL,MSFT", required=True)
+    takes(parser, "--timeframe T", "length of a bar, such as 5m, 1h or 1d", required=True)
+    takes(parser, "--start TIME", "a date or time, in UTC if it names no zone", required=True)
+    takes(parser, "--end TIME", "the same (now)")
+    takes(parser, "--out PATH", "a .parquet file, or a folder: a file per symbol", required=True)
+    takes(
+        parser, "--feed NAME", "Alpaca's feed of stocks: sip (all exchanges, the default), iex (free of delay), otc "
+        "and others", default="",
     )  # fmt: skip
-    parser.add_argument(
-        "--adjustment", default="raw", metavar="KIND",
-        help="change past prices of stocks for splits and dividends: raw (not at all, the default), split, dividend "
-        "or all",
+    takes(
+        parser, "--adjustment KIND", "change past prices of stocks for splits and dividends: raw (not at all, the "
+        "default), split, dividend or all", default="raw",
     )  # fmt: skip
-    parser.add_argument(
-        "--hours", default="regular", metavar="WHICH",
-        help="of stocks: regular (the sessions of the exchange, the default) or all (before and after them as well)",
+    takes(
+        parser, "--hours WHICH", "of stocks: regular (the sessions of the exchange, the default) or all (before and "
+        "after them as well)", default="regular",
     )  # fmt: skip
-    parser.add_argument("--refresh", action="store_true", help="download again what an earlier download has kept")
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+    takes(parser, "--refresh", "download again what an earlier download has kept")
+    takes(parser, "--force", "overwrite existing files")
 
 
 def add_update(commands: Commands) -> None:
@@ -60,11 +59,8 @@ def add_update(commands: Commands) -> None:
         "they are. It can be started by a timer: if there is nothing new, nothing is written.",
         "rookery data update data/5m",
     )  # fmt: skip
-    parser.add_argument("path", metavar="PATH", help="a file or folder of bars, from `data fetch` or `data import`")
-    parser.add_argument(
-        "--revise", action="store_true",
-        help="fetch all bars again, and take the source's values where stored bars differ",
-    )  # fmt: skip
+    takes(parser, "path PATH", "a file or folder of bars, from `data fetch` or `data import`")
+    takes(parser, "--revise", "fetch all bars again, and take the source's values where stored bars differ")
 
 
 def _fetch(options: argparse.Namespace) -> int:

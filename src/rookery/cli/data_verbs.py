@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import data_feed_verbs
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import say, waiting
 from rookery.errors import DataError, OptionError
 from rookery.files import check_file
@@ -44,26 +44,18 @@ def _add_synth(parts: Commands) -> None:
         "rookery data synth --out data/synthetic.parquet --assets 7 --bars 20000 --timeframe 5m --seed 1",
     )  # fmt: skip
     out_argument(parser)
-    parser.add_argument("--assets", type=int, default=7, metavar="N", help="number of symbols (7)")
-    parser.add_argument("--bars", type=int, default=20_000, metavar="N", help="number of bars per symbol (20000)")
-    parser.add_argument("--timeframe", default="5m", metavar="T", help="length of a bar (5m)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the random numbers (1)")
-    parser.add_argument(
-        "--signal", type=float, default=0.0, metavar="X",
-        help="correlation of the planted signal with the next return: from 0, no signal, to 1 (0)",
+    takes(parser, "--assets N", "number of symbols", 7)
+    takes(parser, "--bars N", "number of bars per symbol", 20_000)
+    takes(parser, "--timeframe T", "length of a bar", "5m")
+    takes(parser, "--seed N", "seed of the random numbers", 1)
+    takes(
+        parser, "--signal X", "correlation of the planted signal with the next return: from 0, no signal, to 1", 0.0,
     )  # fmt: skip
-    parser.add_argument(
-        "--signal-half-life", type=float, default=100.0, metavar="N", help="bars until half of the signal is left (100)"
-    )
-    parser.add_argument(
-        "--kind",
-        default="crypto",
-        choices=("crypto", "forex", "walk"),
-        help="which market; walk: a random walk (crypto)",
-    )
-    parser.add_argument("--symbols", metavar="LIST", help="names, separated by commas (the kind's usual ones)")
-    parser.add_argument("--correlation", type=float, metavar="X", help="between the assets' returns (the kind's)")
-    parser.add_argument("--volatility", type=float, metavar="X", help="per year, such as 0.7 (the kind's)")
+    takes(parser, "--signal-half-life N", "bars until half of the signal is left", 100.0)
+    takes(parser, "--kind", "which market; walk: a random walk", "crypto", choices=("crypto", "forex", "walk"))
+    takes(parser, "--symbols LIST", "names, separated by commas (the kind's usual ones)")
+    takes(parser, "--correlation X", "between the assets' returns (the kind's)", type=float)
+    takes(parser, "--volatility X", "per year, such as 0.7 (the kind's)", type=float)
 
 
 def _synth(options: argparse.Namespace) -> int:
@@ -86,7 +78,7 @@ def _add_import(parts: Commands) -> None:
         "the command that converts them. Bars that `rookery data check` would reject are not written.",
         "rookery data import EURUSD.csv --timezone UTC --calendar forex --out data/eurusd.parquet",
     )  # fmt: skip
-    parser.add_argument("sources", nargs="+", metavar="SOURCE", help=SOURCE_HELP)
+    takes(parser, "sources SOURCE", SOURCE_HELP, nargs="+")
     out_argument(parser)
     source_arguments(parser)
 
@@ -114,8 +106,8 @@ def _add_features(parts: Commands) -> None:
         "such as natr_14, or the features of a world: crypto or forex. Each is computed from the past only.",
         "rookery data features data/crypto.parquet rsi_14 macd ema_50 --out data/crypto-features.parquet",
     )  # fmt: skip
-    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
-    parser.add_argument("names", nargs="+", metavar="FEATURE", help="names, separated by spaces or commas")
+    takes(parser, "source SOURCE", SOURCE_HELP)
+    takes(parser, "names FEATURE", "names, separated by spaces or commas", nargs="+")
     out_argument(parser)
     source_arguments(parser)
 
@@ -144,7 +136,7 @@ def _add_info(parts: Commands) -> None:
         "Times are those at which the first and the last bar are complete.",
         "rookery data info data/crypto.parquet",
     )  # fmt: skip
-    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
+    takes(parser, "source SOURCE", SOURCE_HELP)
     source_arguments(parser)
 
 
@@ -161,7 +153,7 @@ def _add_check(parts: Commands) -> None:
         "knowing. The exit status is 1 if there are errors.",
         "rookery data check data/crypto.parquet",
     )  # fmt: skip
-    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
+    takes(parser, "source SOURCE", SOURCE_HELP)
     source_arguments(parser)
 
 
@@ -206,57 +198,42 @@ def _finish(data: Dataset, options: argparse.Namespace, notes: list[str] | None 
 
 def source_arguments(parser: argparse.ArgumentParser) -> None:
     """How a source is read."""
-    parser.add_argument("--symbols", metavar="LIST", help="only these symbols, separated by commas; names for arrays")
-    parser.add_argument(
-        "--timezone", metavar="ZONE",
-        help="time zone of times that name none, such as UTC or Europe/Berlin; without it such times are rejected",
+    takes(parser, "--symbols LIST", "only these symbols, separated by commas; names for arrays")
+    takes(
+        parser, "--timezone ZONE", "time zone of times that name none, such as UTC or Europe/Berlin; without it such "
+        "times are rejected",
     )  # fmt: skip
-    parser.add_argument(
-        "--time-is", choices=("start", "end"), default="start",
-        help="whether a time is the start of its bar, as in nearly all sources, or its end (start)",
+    takes(
+        parser, "--time-is", "whether a time is the start of its bar, as in nearly all sources, or its end",
+        "start", choices=("start", "end"),
     )  # fmt: skip
-    parser.add_argument(
-        "--calendar", metavar="NAME",
-        help="when the market is open: 24/7, forex, or a name of exchange_calendars, such as XNYS; closed hours do "
-        "not count as gaps (24/7)",
+    takes(
+        parser, "--calendar NAME", "when the market is open: 24/7, forex, or a name of exchange_calendars, such as "
+        "XNYS; closed hours do not count as gaps (24/7)",
     )  # fmt: skip
-    parser.add_argument("--timeframe", metavar="T", help="resample finer bars to this timeframe, such as 15m or 1h")
+    takes(parser, "--timeframe T", "resample finer bars to this timeframe, such as 15m or 1h")
     order = parser.add_mutually_exclusive_group()
-    order.add_argument(
-        "--day-first", action="store_const", const=True, dest="day_first", help="01/02/2024 is in February"
-    )
-    order.add_argument(
-        "--month-first", action="store_const", const=False, dest="day_first", help="01/02/2024 is in January"
-    )
-    parser.add_argument("--date-format", metavar="F", help="format of times in text, such as '%%d.%%m.%%Y %%H:%%M'")
-    parser.add_argument("--decimal-comma", action="store_true", help="1,5 is one and a half")
-    parser.add_argument(
-        "--adjusted", action="store_true", help="scale prices so that the close is the column of adjusted closes"
-    )
-    parser.add_argument(
-        "--format", metavar="NAME",
-        help="the layout of a text file: binance, metatrader4, metatrader5, histdata, dukascopy, yahoo, kraken, "
-        "alpaca, stooq, tradingview, cryptodatadownload, or generic (recognised by its content)",
+    takes(order, "--day-first", "01/02/2024 is in February", action="store_const", const=True, dest="day_first")
+    takes(order, "--month-first", "01/02/2024 is in January", action="store_const", const=False, dest="day_first")
+    takes(parser, "--date-format F", "format of times in text, such as '%%d.%%m.%%Y %%H:%%M'")
+    takes(parser, "--decimal-comma", "1,5 is one and a half")
+    takes(parser, "--adjusted", "scale prices so that the close is the column of adjusted closes")
+    takes(
+        parser, "--format NAME", "the layout of a text file: binance, metatrader4, metatrader5, histdata, dukascopy, "
+        "yahoo, kraken, alpaca, stooq, tradingview, cryptodatadownload, or generic (recognised by its content)",
     )  # fmt: skip
-    parser.add_argument(
-        "--drop-duplicates", action="store_true", help="omit rows that are exactly equal to an earlier one"
-    )
-    parser.add_argument(
-        "--spread", metavar="UNIT",
-        help="unit of the column spread: points, price or fraction, from bid to ask; half-points, half-price or "
-        "half-fraction, from the middle (points in files of MetaTrader; otherwise the column is omitted)",
+    takes(parser, "--drop-duplicates", "omit rows that are exactly equal to an earlier one")
+    takes(
+        parser, "--spread UNIT", "unit of the column spread: points, price or fraction, from bid to ask; half-points, "
+        "half-price or half-fraction, from the middle (points in files of MetaTrader; otherwise the column is omitted)",
     )  # fmt: skip
-    parser.add_argument(
-        "--digits", type=int, metavar="N", help="a point is the Nth digit of a price (as many as the prices have)"
-    )
-    parser.add_argument(
-        "--tech-names", metavar="LIST", help="names of the columns per symbol of tech_array, separated by commas"
-    )
+    takes(parser, "--digits N", "a point is the Nth digit of a price (as many as the prices have)", type=int)
+    takes(parser, "--tech-names LIST", "names of the columns per symbol of tech_array, separated by commas")
 
 
 def out_argument(parser: argparse.ArgumentParser) -> None:
     """Where the result is written."""
-    parser.add_argument("--out", required=True, metavar="FILE", help="the file to write, such as data/crypto.parquet")
+    takes(parser, "--out FILE", "the file to write, such as data/crypto.parquet", required=True)
 
 
 def names_of(text: str | None) -> list[str] | None:

@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import arguments
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import say
 from rookery.errors import OptionError
 from rookery.training import check_installed
@@ -29,51 +29,34 @@ def add_deploy(commands: Commands) -> None:
         "neither has seen, and promotes it if the gate of the world holds. Without X it shows the registry.",
         "rookery deploy cartpole-ppo --to agents/cartpole --watch",
     )  # fmt: skip
-    parser.add_argument("name", metavar="X", nargs="?", help="the name or folder of a study or of a run")
-    parser.add_argument("--to", metavar="DIR", required=True, help="the folder of the registry; made if it is missing")
+    takes(parser, "name X", "the name or folder of a study or of a run", nargs="?")
+    takes(parser, "--to DIR", "the folder of the registry; made if it is missing", required=True)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--watch", action="store_true", help="follow the study, and promote whenever there is a better one"
-    )
-    what.add_argument("--rollback", action="store_true", help="swap the champion and the previous version")
-    what.add_argument(
-        "--dry-run", action="store_true", help="compare, print what would happen and why, and change nothing"
-    )
-    parser.add_argument(
-        "--every", type=float, default=60.0, metavar="S", help="seconds between looks with --watch (60)"
-    )
+    takes(what, "--watch", "follow the study, and promote whenever there is a better one")
+    takes(what, "--rollback", "swap the champion and the previous version")
+    takes(what, "--dry-run", "compare, print what would happen and why, and change nothing")
+    takes(parser, "--every S", "seconds between looks with --watch", 60.0)
     _comparison_arguments(parser)
-    parser.add_argument(
-        "--studies-dir", default="studies", metavar="DIR", help="the folder that contains the studies (studies)"
-    )
-    parser.add_argument(
-        "--storage", metavar="URL", help="the database of the study, if it is not in the study's folder"
-    )
-    parser.add_argument(
-        "--mlflow", metavar="MODEL", help="show the registry as this registered model of MLflow as well"
-    )
+    takes(parser, "--studies-dir DIR", "the folder that contains the studies", "studies")
+    takes(parser, "--storage URL", "the database of the study, if it is not in the study's folder")
+    takes(parser, "--mlflow MODEL", "show the registry as this registered model of MLflow as well")
     arguments.runs_dir_argument(parser)
     arguments.trust_argument(parser)
 
 
 def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--margin", type=float, metavar="M",
-        help="by how much it must be better: of the mean return, of the share of decided games or of the Sharpe ratio "
-        "a year (0)",
+    takes(
+        parser, "--margin M", "by how much it must be better: of the mean return, of the share of decided games or of "
+        "the Sharpe ratio a year (0)", type=float,
     )  # fmt: skip
-    parser.add_argument(
-        "--episodes", "--games", type=int, metavar="N", help="how many new episodes (200) or games (400) decide"
+    takes(parser, "--episodes --games N", "how many new episodes (200) or games (400) decide", type=int)
+    takes(
+        parser, "--checkpoint", "which agent of the run (the one that the study compared)", choices=("best", "latest")
     )
-    parser.add_argument(
-        "--checkpoint", choices=("best", "latest"), help="which agent of the run (the one that the study compared)"
-    )
-    parser.add_argument("--last", dest="checkpoint", action="store_const", const="latest", help=argparse.SUPPRESS)
-    parser.add_argument("--first", action="store_true", help="take the first champion without a comparison")
-    parser.add_argument("--again", action="store_true", help="compare a candidate again even if it was compared before")
-    parser.add_argument(
-        "--seed", type=int, metavar="N", help="seed of the new episodes (a random one, never used before)"
-    )
+    takes(parser, "--last", argparse.SUPPRESS, dest="checkpoint", action="store_const", const="latest")
+    takes(parser, "--first", "take the first champion without a comparison")
+    takes(parser, "--again", "compare a candidate again even if it was compared before")
+    takes(parser, "--seed N", "seed of the new episodes (a random one, never used before)", type=int)
 
 
 def _deploy(options: argparse.Namespace) -> int:
@@ -184,24 +167,20 @@ def add_serve(commands: Commands) -> None:
         "the environment variable ROOKERY_SERVE_TOKEN; it is needed for any --host but this machine's own.",
         "rookery serve agents/ --port 8000",
     )  # fmt: skip
-    parser.add_argument(
-        "name", metavar="DIR", help="the folder of a registry; or the name of a run, its folder, or a saved agent"
-    )
+    takes(parser, "name DIR", "the folder of a registry; or the name of a run, its folder, or a saved agent")
     arguments.runs_dir_argument(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="the port to listen on; 0 is any free one (8000)")
-    parser.add_argument(
-        "--allow-host", action="append", metavar="NAME[:PORT]",
-        help="another name by which clients reach it, through a proxy or a tunnel; may be given several times",
+    takes(parser, "--host", "the address to listen on", "127.0.0.1")
+    takes(parser, "--port", "the port to listen on; 0 is any free one", 8000)
+    takes(
+        parser, "--allow-host NAME[:PORT]", "another name by which clients reach it, through a proxy or a tunnel; may "
+        "be given several times", action="append",
     )  # fmt: skip
-    parser.add_argument("--device", default="cpu", help="where the agent computes: cpu or cuda (cpu)")
-    parser.add_argument(
-        "--max-waiting", type=int, default=1024, metavar="N",
-        help="requests that may wait at the same time; further ones are rejected with status 503 (1024)",
+    takes(parser, "--device", "where the agent computes: cpu or cuda", "cpu")
+    takes(
+        parser, "--max-waiting N", "requests that may wait at the same time; further ones are rejected with status 503",
+        1024,
     )  # fmt: skip
-    parser.add_argument(
-        "--max-body", type=int, default=16, metavar="MB", help="largest size of a request body, in MB (16)"
-    )
+    takes(parser, "--max-body MB", "largest size of a request body, in MB", 16)
     arguments.last_argument(parser)
     arguments.trust_argument(parser)
 
@@ -235,15 +214,15 @@ def add_schedule(commands: Commands) -> None:
         "was finished in the same period is not repeated.",
         "rookery schedule crypto.toml --to agents/crypto --data data/5m --every 24h",
     )  # fmt: skip
-    parser.add_argument("config", metavar="CONFIG", help="what to search: a config file or a world, as for `search`")
-    parser.add_argument("--to", metavar="DIR", required=True, help="the folder of the registry")
-    parser.add_argument("--data", metavar="PATH", help="the file or folder of bars to update first")
-    parser.add_argument("--every", default="24h", metavar="TIME", help="length of a period, such as 24h or 7d (24h)")
-    parser.add_argument("--at", default="00:00", metavar="HH:MM", help="when a period begins, in UTC (00:00)")
-    parser.add_argument("--once", action="store_true", help="do what is left of this period, then exit; for timers")
-    parser.add_argument("--study-name", metavar="NAME", help="the beginning of the studies' names (that of the config)")
-    parser.add_argument("--studies-dir", metavar="DIR", help="the folder that contains the studies (studies)")
-    parser.add_argument("--margin", type=float, metavar="M", help="as for `rookery deploy`")
+    takes(parser, "config CONFIG", "what to search: a config file or a world, as for `search`")
+    takes(parser, "--to DIR", "the folder of the registry", required=True)
+    takes(parser, "--data PATH", "the file or folder of bars to update first")
+    takes(parser, "--every TIME", "length of a period, such as 24h or 7d", "24h")
+    takes(parser, "--at HH:MM", "when a period begins, in UTC", "00:00")
+    takes(parser, "--once", "do what is left of this period, then exit; for timers")
+    takes(parser, "--study-name NAME", "the beginning of the studies' names (that of the config)")
+    takes(parser, "--studies-dir DIR", "the folder that contains the studies (studies)")
+    takes(parser, "--margin M", "as for `rookery deploy`", type=float)
     arguments.set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
     arguments.trust_argument(parser)
 

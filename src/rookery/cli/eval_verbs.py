@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import arguments
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import say
 from rookery.errors import OptionError, RookeryError
 from rookery.files import check_file
+from rookery.lazy import load_object
 from rookery.training import check_installed
 from rookery.worlds import registry
-from rookery.worlds.world_spec import load_object
 
 if TYPE_CHECKING:
     from rookery.training.storage.run_dir import RunDir
@@ -32,22 +32,20 @@ def add_eval(commands: Commands) -> None:
         "rookery eval latest --opponent strong --games 1000",
     )  # fmt: skip
     arguments.run_arguments(parser, f"; {arguments.shipped_help()}; or my_agent.py:Agent")
-    parser.add_argument(
-        "--opponent", action="append", metavar="WHO", dest="opponents",
-        help=f"play games against none (stands still), weak or strong (scripts), {arguments.shipped_help()}, a run, a "
+    takes(
+        parser, "--opponent WHO",
+        f"play games against none (stands still), weak or strong (scripts), {arguments.shipped_help()}, a run, a "
         "checkpoint's folder or my_agent.py:Agent; can be repeated (for a run: the world that it was "
-        "trained in; else weak and strong)",
+        "trained in; else weak and strong)", action="append", dest="opponents",
     )  # fmt: skip
-    parser.add_argument(
-        "--episodes", "--games", type=int, metavar="N",
-        help=f"number of episodes, or of games against each opponent ({EPISODES})",
-    )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the episodes (as in the run's evaluations)")
-    parser.add_argument("--world", metavar="WORLD", help="play in another world (the one that it was trained in)")
-    parser.add_argument(
-        "--stochastic", action="store_true",
-        help="sample actions instead of taking the deterministic ones (as in the run's evaluations)",
-    )  # fmt: skip
+    takes(
+        parser, "--episodes --games N", f"number of episodes, or of games against each opponent ({EPISODES})", type=int
+    )
+    takes(parser, "--seed N", "seed of the episodes (as in the run's evaluations)", type=int)
+    takes(parser, "--world WORLD", "play in another world (the one that it was trained in)")
+    takes(
+        parser, "--stochastic", "sample actions instead of taking the deterministic ones (as in the run's evaluations)"
+    )
     arguments.set_argument(
         parser,
         "world, an option of the world such as world_options.opponent=strong, or one of "
@@ -188,27 +186,24 @@ def add_watch(commands: Commands) -> None:
         "rookery watch latest --episodes 3 --out cartpole.gif",
     )  # fmt: skip
     arguments.run_arguments(parser, f"; or {arguments.shipped_help()}")
-    parser.add_argument(
-        "--episodes", type=int, metavar="N", help="number of episodes (up to 5, until the video lasts 10 seconds)"
-    )
-    parser.add_argument(
-        "--out", metavar="FILE",
-        help="the video file, .mp4, .gif or .webp (videos/step-N.mp4 in the run's folder; for an agent that "
-        "comes with rookery: NAME.mp4 in the current folder)",
+    takes(parser, "--episodes N", "number of episodes (up to 5, until the video lasts 10 seconds)", type=int)
+    takes(
+        parser, "--out FILE", "the video file, .mp4, .gif or .webp (videos/step-N.mp4 in the run's folder; for an "
+        "agent that comes with rookery: NAME.mp4 in the current folder)",
     )  # fmt: skip
-    parser.add_argument(
-        "--opponent", metavar="WHO",
-        help=f"the opponent, in a game for two: weak, strong, none (stands still), {arguments.shipped_help()}, a run, "
+    takes(
+        parser, "--opponent WHO",
+        f"the opponent, in a game for two: weak, strong, none (stands still), {arguments.shipped_help()}, a run, "
         "a checkpoint's folder, or my_agent.py:Agent (the opponent of the training, if there was only one; else "
         "strong)",
     )  # fmt: skip
-    parser.add_argument("--live", action="store_true", help="show it in a window instead of writing a file")
-    parser.add_argument(
-        "--grid", type=int, nargs="?", const=True, default=False, metavar="N",
-        help="show N envs at once, each with its own --episodes (without N: as many as the run trained on, up to 16)",
+    takes(parser, "--live", "show it in a window instead of writing a file")
+    takes(
+        parser, "--grid N", "show N envs at once, each with its own --episodes (without N: as many as the run trained "
+        "on, up to 16)", type=int, nargs="?", const=True, default=False,
     )  # fmt: skip
-    parser.add_argument("--fps", type=int, metavar="N", help="frames per second (as the world declares)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the env (as in the run's evaluations)")
+    takes(parser, "--fps N", "frames per second (as the world declares)", type=int)
+    takes(parser, "--seed N", "seed of the env (as in the run's evaluations)", type=int)
     arguments.last_argument(parser, default=None)  # the best, or the newest of a run that is still training
     arguments.trust_argument(parser)
 

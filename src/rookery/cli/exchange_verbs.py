@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.cli import arguments
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import say
 from rookery.errors import OptionError
 from rookery.files import check_file
@@ -26,29 +26,29 @@ def add_export(commands: Commands) -> None:
     )  # fmt: skip
     arguments.run_arguments(parser, f"; or {arguments.shipped_help()}, with --standalone")
     formats = parser.add_mutually_exclusive_group()
-    formats.add_argument(
-        "--onnx", nargs="?", const="", metavar="FILE",
-        help="write ONNX, to this file (policy.onnx in the run's folder); this is the default format",
+    takes(
+        formats, "--onnx FILE", "write ONNX, to this file (policy.onnx in the run's folder); this is the default "
+        "format", nargs="?", const="",
     )  # fmt: skip
-    formats.add_argument(
-        "--standalone", nargs="?", const="", metavar="FILE",
-        help="write one Python file with a class Agent that needs only NumPy (agent.py in the run's folder; for "
-        "an agent that comes with rookery: NAME_agent.py in the current folder)",
+    takes(
+        formats, "--standalone FILE", "write one Python file with a class Agent that needs only NumPy (agent.py in "
+        "the run's folder; for an agent that comes with rookery: NAME_agent.py in the current folder)",
+        nargs="?", const="",
     )  # fmt: skip
-    formats.add_argument(
-        "--sb3", nargs="?", const="", metavar="FILE",
-        help="write a model that Stable-Baselines3 loads (sb3_model.zip in the run's folder)",
+    takes(
+        formats, "--sb3 FILE", "write a model that Stable-Baselines3 loads (sb3_model.zip in the run's folder)",
+        nargs="?", const="",
     )  # fmt: skip
-    formats.add_argument(
-        "--card", nargs="?", const="", metavar="FILE",
-        help="write an agent card in Markdown, as Hugging Face shows it (README.md in the run's folder)",
+    takes(
+        formats, "--card FILE", "write an agent card in Markdown, as Hugging Face shows it (README.md in the run's "
+        "folder)", nargs="?", const="",
     )  # fmt: skip
     for name, title in (("freqtrade", "freqtrade"), ("nautilus", "nautilus_trader")):
-        formats.add_argument(
-            f"--{name}", nargs="?", const="", metavar="FILE",
-            help=f"write a strategy of {title}, for agents of markets ({name}_strategy.py in the run's folder)",
+        takes(
+            formats, f"--{name} FILE", f"write a strategy of {title}, for agents of markets ({name}_strategy.py in the "
+            "run's folder)", nargs="?", const="",
         )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    takes(parser, "--force", "overwrite an existing file")
     arguments.last_argument(parser)
     arguments.trust_argument(parser)
 
@@ -84,17 +84,14 @@ def add_import_sb3(commands: Commands) -> None:
         "be loaded by rookery.load(), and is an opponent or the start of a run by its path.",
         "rookery import-sb3 model.zip --output my_agent",
     )  # fmt: skip
-    parser.add_argument("model", metavar="MODEL.ZIP", help="the file that model.save() wrote")
-    parser.add_argument(
-        "--env",
-        metavar="ENV",
-        help=f"the env it was trained in, if the file does not contain its spaces: {arguments.WORLD_HELP}",
-    )
-    parser.add_argument(
-        "--vecnormalize", metavar="FILE", help="an .npz or .json file with mean and var of its VecNormalize"
-    )
-    parser.add_argument("--output", metavar="DIR", help="the folder to write (the name of the model, without .zip)")
-    parser.add_argument("--force", action="store_true", help="replace an existing agent")
+    takes(parser, "model MODEL.ZIP", "the file that model.save() wrote")
+    takes(
+        parser, "--env ENV",
+        f"the env it was trained in, if the file does not contain its spaces: {arguments.WORLD_HELP}",
+    )  # fmt: skip
+    takes(parser, "--vecnormalize FILE", "an .npz or .json file with mean and var of its VecNormalize")
+    takes(parser, "--output DIR", "the folder to write (the name of the model, without .zip)")
+    takes(parser, "--force", "replace an existing agent")
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -122,9 +119,9 @@ def add_dataset(commands: Commands) -> None:
         "rookery dataset latest cartpole/ppo-v0 --episodes 200",
     )  # fmt: skip
     arguments.run_arguments(parser)
-    parser.add_argument("dataset", metavar="DATASET", help="its name in Minari, such as cartpole/ppo-v0")
-    parser.add_argument("--episodes", type=int, default=100, help="how many episodes (100)")
-    parser.add_argument("--seed", type=int, help="seed of the first episode (as in the run's evaluations)")
+    takes(parser, "dataset DATASET", "its name in Minari, such as cartpole/ppo-v0")
+    takes(parser, "--episodes", "how many episodes", 100)
+    takes(parser, "--seed", "seed of the first episode (as in the run's evaluations)", type=int)
     arguments.last_argument(parser)
     arguments.trust_argument(parser)
 
@@ -136,11 +133,11 @@ def add_clone(commands: Commands) -> None:
         "learned nothing.",
         "rookery clone cartpole/ppo-v0 --output my_agent",
     )  # fmt: skip
-    parser.add_argument("dataset", metavar="DATASET", help="its name in Minari's folder, such as cartpole/ppo-v0")
-    parser.add_argument("--output", metavar="DIR", required=True, help="the folder to write")
-    parser.add_argument("--epochs", type=int, default=20, help="number of passes over all steps (20)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the initial weights and the order of steps (0)")
-    parser.add_argument("--force", action="store_true", help="replace an existing agent")
+    takes(parser, "dataset DATASET", "its name in Minari's folder, such as cartpole/ppo-v0")
+    takes(parser, "--output DIR", "the folder to write", required=True)
+    takes(parser, "--epochs", "number of passes over all steps", 20)
+    takes(parser, "--seed", "seed of the initial weights and the order of steps", 0)
+    takes(parser, "--force", "replace an existing agent")
 
 
 def _dataset(options: argparse.Namespace) -> int:
@@ -185,9 +182,9 @@ def add_convert(commands: Commands) -> None:
         "end once enough games are won.",
         "rookery convert curriculum_base.json curriculum.toml",
     )  # fmt: skip
-    parser.add_argument("source", metavar="FILE", help="a config file (.json, .toml or .yaml)")
-    parser.add_argument("target", metavar="NEW_FILE", nargs="?", help="the file to write, .toml (standard output)")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    takes(parser, "source FILE", "a config file (.json, .toml or .yaml)")
+    takes(parser, "target NEW_FILE", "the file to write, .toml (standard output)", nargs="?")
+    takes(parser, "--force", "overwrite an existing file")
 
 
 def _convert(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from rookery.cli.arguments import check_seed, runs_dir_argument, show, trust_argument
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.training import check_installed
 from rookery.worlds import registry
 
@@ -22,19 +22,15 @@ def add_play(commands: Commands) -> None:
         "where it is one of at most ten choices, by the digits.",
         f"rookery play {next(iter(games))} --opponent weak",
     )  # fmt: skip
-    parser.add_argument(
-        "world", metavar="WORLD", help=f"a game ({' or '.join(games)}), or a world as `rookery train` takes it"
-    )
-    parser.add_argument("--player", metavar="WHO", help="the left player (human)")
-    parser.add_argument("--opponent", metavar="WHO", help="the right player (agent)")
+    takes(parser, "world WORLD", f"a game ({' or '.join(games)}), or a world as `rookery train` takes it")
+    takes(parser, "--player WHO", "the left player (human)")
+    takes(parser, "--opponent WHO", "the right player (agent)")
     runs_dir_argument(parser)
-    parser.add_argument(
-        "--mode", choices=modes, help=f"what is played: {', '.join(modes)} ({modes[0]})",
-    )  # fmt: skip
-    parser.add_argument("--fps", type=int, metavar="N", help="steps per second; fewer are easier (the world's own)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the games (random)")
-    parser.add_argument("--games", type=int, metavar="N", help="stop after this many games (play until Esc)")
-    parser.add_argument("--record", metavar="FILE", help="write the last 30 seconds to a .gif file")
+    takes(parser, "--mode", f"what is played: {', '.join(modes)} ({modes[0]})", choices=modes)
+    takes(parser, "--fps N", "steps per second; fewer are easier (the world's own)", type=int)
+    takes(parser, "--seed N", "seed of the games (random)", type=int)
+    takes(parser, "--games N", "stop after this many games (play until Esc)", type=int)
+    takes(parser, "--record FILE", "write the last 30 seconds to a .gif file")
 
 
 def _play(options: argparse.Namespace) -> int:
@@ -59,22 +55,19 @@ def add_league(commands: Commands) -> None:
         "steps, and the win rate of each pair after a tournament.",
         "rookery league latest --games 50 --with weak,strong",
     )  # fmt: skip
-    parser.add_argument(
-        "names", nargs="+", metavar="RUN", help="the name of a run, its folder, or latest; can be several"
-    )
-    parser.add_argument(
-        "--games", type=int, nargs="?", const=USUAL_GAMES, metavar="N",
-        help=f"play a tournament with N games for each pair (without N: {USUAL_GAMES})",
+    takes(parser, "names RUN", "the name of a run, its folder, or latest; can be several", nargs="+")
+    takes(
+        parser, "--games N", f"play a tournament with N games for each pair (without N: {USUAL_GAMES})", type=int,
+        nargs="?", const=USUAL_GAMES,
     )  # fmt: skip
-    parser.add_argument(
-        "--with", dest="others", default="", metavar="LIST",
-        help=f"further players, separated by commas: weak, strong, none (stands still), "
-        f"{', '.join(registry.agents())}, another run, a checkpoint's folder, file.py:Agent",
+    takes(
+        parser, "--with LIST", f"further players, separated by commas: weak, strong, none (stands still), "
+        f"{', '.join(registry.agents())}, another run, a checkpoint's folder, file.py:Agent", dest="others", default="",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the games (derived from the run)")
-    parser.add_argument("--plot", metavar="FILE", help="the plot (plots/league.png in the run's folder)")
-    parser.add_argument("--on", choices=("local", "ray"), default="local", help="where the games are played")
-    parser.add_argument("--address", metavar="auto|HOST:PORT", help="the Ray cluster; without, one is started here")
+    takes(parser, "--seed N", "seed of the games (derived from the run)", type=int)
+    takes(parser, "--plot FILE", "the plot (plots/league.png in the run's folder)")
+    takes(parser, "--on", "where the games are played", choices=("local", "ray"), default="local")
+    takes(parser, "--address auto|HOST:PORT", "the Ray cluster; without, one is started here")
     runs_dir_argument(parser)
     trust_argument(parser)
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rookery.cli.arguments import env_arguments, env_options, named_env, show, world_name
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import meanwhile
 from rookery.files import check_file
 
@@ -28,24 +28,19 @@ def add_bench(commands: Commands) -> None:
         "rookery bench CartPole-v1 --num-envs 8 --against gymnasium,sb3 --seconds 3",
     )  # fmt: skip
     env_arguments(parser)
-    parser.add_argument(
-        "--num-envs", "--n-envs", type=int, default=8, metavar="N", help="number of envs of each library (8)"
-    )
-    parser.add_argument(
-        "--against", type=_words, default=("gymnasium", "sb3", "envpool"), metavar="LIST",
-        help="the libraries to compare with, separated by commas: some of gymnasium, sb3, envpool, or none (all that "
-        "are installed)",
+    takes(parser, "--num-envs --n-envs N", "number of envs of each library", 8)
+    takes(
+        parser, "--against LIST", "the libraries to compare with, separated by commas: some of gymnasium, sb3, "
+        "envpool, or none (all that are installed)", type=_words, default=("gymnasium", "sb3", "envpool"),
     )  # fmt: skip
-    parser.add_argument(
-        "--seconds", type=float, default=3.0, metavar="S", help="seconds of measurement for each library (3)"
-    )
-    parser.add_argument(
-        "--backend", type=_words, default=None, metavar="LIST",
-        help="the backends of rookery to run, separated by commas: some of process, serial, thread, kernel; the others "
-        "are compared with the first one (process,serial; for a kernel world kernel,process,serial)",
+    takes(parser, "--seconds S", "seconds of measurement for each library", 3.0)
+    takes(
+        parser, "--backend LIST", "the backends of rookery to run, separated by commas: some of process, serial, "
+        "thread, kernel; the others are compared with the first one (process,serial; for a kernel world "
+        "kernel,process,serial)", type=_words, default=None,
     )  # fmt: skip
-    parser.add_argument("--workers", type=int, metavar="N", help="number of workers that rookery uses (measured)")
-    parser.add_argument("--plot", metavar="FILE", help="also write a bar chart to this file: .png, .svg or .pdf")
+    takes(parser, "--workers N", "number of workers that rookery uses (measured)", type=int)
+    takes(parser, "--plot FILE", "also write a bar chart to this file: .png, .svg or .pdf")
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -73,9 +68,7 @@ def add_tune(commands: Commands) -> None:
         "rookery tune my_env.py:MyEnv",
     )  # fmt: skip
     env_arguments(parser)
-    parser.add_argument(
-        "--seconds", type=float, default=1.0, metavar="S", help="seconds of measurement for each combination (1)"
-    )
+    takes(parser, "--seconds S", "seconds of measurement for each combination (1)", type=float, default=1.0)
 
 
 def _tune(options: argparse.Namespace) -> int:
@@ -93,9 +86,7 @@ def add_profile(commands: Commands) -> None:
         "rookery profile my_env.py:MyEnv",
     )  # fmt: skip
     env_arguments(parser)
-    parser.add_argument(
-        "--steps", type=int, metavar="N", help="number of steps to profile (2,000, or what 2 seconds allow)"
-    )
+    takes(parser, "--steps N", "number of steps to profile (2,000, or what 2 seconds allow)", type=int)
 
 
 def _profile(options: argparse.Namespace) -> int:

@@ -143,8 +143,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         getattr(module, f"add_{name.replace('-', '_')}")(commands)
     if command in COMMANDS:
         return parser
+    from rookery.lazy import load_object
     from rookery.worlds import registry
-    from rookery.worlds.world_spec import load_object
 
     for spec in registry.specs():  # a world may bring verbs of its own
         if spec.commands is not None:

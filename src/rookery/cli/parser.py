@@ -39,6 +39,30 @@ def add_command(
     return parser
 
 
+def takes(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, words: str, text: str, usual: Any = None, **options: Any
+) -> argparse.Action:
+    """Add an argument: "--bars N" takes a value, "--force" is a switch, and "name RUN" has a place. `text` is its help.
+    A `usual` value has the type of all, and ends the help; further `options` are those of argparse.
+
+    >>> parser = Parser()
+    >>> [takes(parser, "--bars --n N", "number of bars", 60).help, takes(parser, "--force", "overwrite it").help]
+    ['number of bars (60)', 'overwrite it']
+    >>> parser.parse_args(["--n", "7"])
+    Namespace(bars=7, force=False, given_by={'bars': ('--n', '7')})
+    """
+    names = [word for word in words.split() if word.startswith("-")] or words.split()[:1]
+    metavar = words.split()[len(names) :]
+    if usual is not None:
+        options |= {"default": usual, "type": type(usual)}
+        text = f"{text} ({usual:g})" if isinstance(usual, float) else f"{text} ({usual})"
+    if metavar:
+        options["metavar"] = metavar[0]
+    elif names[0].startswith("-") and not options.keys() & {"action", "choices", "type"}:
+        options["action"] = "store_true"
+    return parser.add_argument(*names, help=text, **options)
+
+
 class Parser(argparse.ArgumentParser):
     """Accepts flags by their full names only, and refuses one option given under two names with two values. Mistakes
     are raised as an OptionError."""

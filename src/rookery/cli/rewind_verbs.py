@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import arguments
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.errors import OptionError
 from rookery.training import check_installed
 
@@ -31,21 +31,19 @@ def add_rewind(commands: Commands) -> None:
     )  # fmt: skip
     arguments.run_arguments(parser, ", or a crash report")
     moment_arguments(parser)
-    parser.add_argument("--watch", metavar="FILE", help="record a video of the agent as it was: .mp4, .gif or .webp")
-    parser.add_argument(
-        "--dump", metavar="DIR", help="write the batch, the weights, and the minibatch and gradients of the next update"
-    )
-    parser.add_argument("--shell", action="store_true", help="open a Python prompt with learner, envs, agent and batch")
+    takes(parser, "--watch FILE", "record a video of the agent as it was: .mp4, .gif or .webp")
+    takes(parser, "--dump DIR", "write the batch, the weights, and the minibatch and gradients of the next update")
+    takes(parser, "--shell", "open a Python prompt with learner, envs, agent and batch")
     arguments.trust_argument(parser)
 
 
 def moment_arguments(parser: argparse.ArgumentParser) -> None:
     """Which moment of a run is meant."""
-    parser.add_argument("--at", metavar="STEP", help="the last moment with at most so many steps, such as 812,340")
-    parser.add_argument("--update", type=int, metavar="N", help="just before this update, with all that it learns from")
-    parser.add_argument("--episode", type=int, metavar="N", help="where this episode of episodes.jsonl begins")
+    takes(parser, "--at STEP", "the last moment with at most so many steps, such as 812,340")
+    takes(parser, "--update N", "just before this update, with all that it learns from", type=int)
+    takes(parser, "--episode N", "where this episode of episodes.jsonl begins", type=int)
     for word, text in WORDS.items():
-        parser.add_argument(f"--{word}", action="store_true", help=text)
+        takes(parser, f"--{word}", text)
 
 
 def moment_of(options: argparse.Namespace, found: RunDir) -> dict[str, Any]:
@@ -108,18 +106,15 @@ def add_fork(commands: Commands) -> None:
     )  # fmt: skip
     arguments.run_arguments(parser)
     moment_arguments(parser)
-    parser.add_argument("--name", dest="fork_name", metavar="NAME", help="the fork's name (RUN-fork)")
-    parser.add_argument("--seed", type=int, metavar="N", help="another seed of all that follows (the parent's)")
-    parser.add_argument(
-        "--seeds", metavar="N|A,B,...",
-        help="fork with N other seeds, or with the seeds A,B,..., side by side; prints how much was luck",
+    takes(parser, "--name NAME", "the fork's name (RUN-fork)", dest="fork_name")
+    takes(parser, "--seed N", "another seed of all that follows (the parent's)", type=int)
+    takes(
+        parser, "--seeds N|A,B,...", "fork with N other seeds, or with the seeds A,B,..., side by side; prints how "
+        "much was luck",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, metavar="N", help="how many forks at a time (by cores and backend)")
-    parser.add_argument(
-        "--steps",
-        type=arguments.config_value,
-        metavar="N",
-        help="train until the fork has this many steps in total (as RUN)",
+    takes(parser, "--jobs N", "how many forks at a time (by cores and backend)", type=int)
+    takes(
+        parser, "--steps N", "train until the fork has this many steps in total (as RUN)", type=arguments.config_value
     )
     arguments.no_panel_argument(parser)
     arguments.set_argument(
@@ -190,8 +185,8 @@ def add_diff(commands: Commands) -> None:
         "which they do not. The exit status is 1 if they differ.",
         "rookery diff first second",
     )  # fmt: skip
-    parser.add_argument("names", metavar="RUN", nargs=2, help="names of runs, their folders, or latest")
-    parser.add_argument("--no-replay", action="store_true", help="only compare what the runs recorded")
+    takes(parser, "names RUN", "names of runs, their folders, or latest", nargs=2)
+    takes(parser, "--no-replay", "only compare what the runs recorded")
     arguments.runs_dir_argument(parser)
     arguments.trust_argument(parser)
 
@@ -216,11 +211,9 @@ def add_blame(commands: Commands) -> None:
         "rookery blame latest",
     )  # fmt: skip
     arguments.run_arguments(parser)
-    parser.add_argument(
-        "--first", type=arguments.config_value, metavar="STEP", help="where the part begins (before a fall)"
-    )
-    parser.add_argument("--last", type=arguments.config_value, metavar="STEP", help="where it ends (after the fall)")
-    parser.add_argument("--episodes", type=int, default=20, metavar="N", help="episodes of each test (20)")
+    takes(parser, "--first STEP", "where the part begins (before a fall)", type=arguments.config_value)
+    takes(parser, "--last STEP", "where it ends (after the fall)", type=arguments.config_value)
+    takes(parser, "--episodes N", "episodes of each test", 20)
     arguments.trust_argument(parser)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import arguments
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import confirmed, size_text
 from rookery.errors import OptionError
 from rookery.training import check_installed
@@ -26,13 +26,13 @@ def add_resume(commands: Commands) -> None:
     )  # fmt: skip
     arguments.run_arguments(parser)
     arguments.trust_argument(parser)
-    parser.add_argument(
-        "--steps", "--total-timesteps", type=arguments.config_value, metavar="N",
-        help="train until the run has this many steps in total (as before)",
+    takes(
+        parser, "--steps --total-timesteps N", "train until the run has this many steps in total (as before)",
+        type=arguments.config_value,
     )  # fmt: skip
-    parser.add_argument(
-        "--num-episodes", "--episodes", type=arguments.config_value, metavar="N",
-        help="train until the run has this many episodes in total (as before)",
+    takes(
+        parser, "--num-episodes --episodes N", "train until the run has this many episodes in total (as before)",
+        type=arguments.config_value,
     )  # fmt: skip
     arguments.no_panel_argument(parser)
     arguments.set_argument(
@@ -77,17 +77,14 @@ def add_runs(commands: Commands) -> None:
         "The run that was started last comes first. A run that is in use is never deleted.",
         "rookery runs --world CartPole-v1 --delete",
     )  # fmt: skip
-    parser.add_argument("names", metavar="RUN", nargs="*", help="only these runs: names, folders, or latest")
-    parser.add_argument("--world", metavar="WORLD", help="only runs of this world")
-    parser.add_argument(
-        "--sort", metavar="KEY", type=lambda text: text.replace("-", "_"),
-        help="sort by a key of --json, such as best_eval or steps: the largest first",
+    takes(parser, "names RUN", "only these runs: names, folders, or latest", nargs="*")
+    takes(parser, "--world WORLD", "only runs of this world")
+    takes(
+        parser, "--sort KEY", "sort by a key of --json, such as best_eval or steps: the largest first",
+        type=lambda text: text.replace("-", "_"),
     )  # fmt: skip
-    parser.add_argument(
-        "--delete", action="store_true",
-        help="delete the runs that RUN and --world select, with their checkpoints, after a question",
-    )  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="with --delete: do not ask")
+    takes(parser, "--delete", "delete the runs that RUN and --world select, with their checkpoints, after a question")
+    takes(parser, "--yes", "with --delete: do not ask")
     arguments.runs_dir_argument(parser)
 
 
@@ -170,16 +167,13 @@ def add_plot(commands: Commands) -> None:
 
 
 def _curve_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", metavar="RUN", nargs="+", help="names of runs, their folders, or latest")
-    parser.add_argument("--x", choices=AXES, help="the horizontal axis (steps)")
-    parser.add_argument(
-        "--metric", metavar="NAME",
-        help="the vertical axis: a metric of metrics.jsonl, such as episode/return (eval/return)",
-    )  # fmt: skip
-    parser.add_argument("--each", action="store_true", help="do not join the seeds of one configuration")
-    parser.add_argument(
-        "--output", metavar="FILE",
-        help="the plot: .png, .svg or .pdf (in plots/ of the runs folder, named after what it shows)",
+    takes(parser, "names RUN", "names of runs, their folders, or latest", nargs="+")
+    takes(parser, "--x", "the horizontal axis (steps)", choices=AXES)
+    takes(parser, "--metric NAME", "the vertical axis: a metric of metrics.jsonl, such as episode/return (eval/return)")
+    takes(parser, "--each", "do not join the seeds of one configuration")
+    takes(
+        parser, "--output FILE", "the plot: .png, .svg or .pdf (in plots/ of the runs folder, named after what it "
+        "shows)",
     )  # fmt: skip
     arguments.runs_dir_argument(parser)
 

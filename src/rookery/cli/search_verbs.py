@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import arguments, train_verb
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
 from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
@@ -71,9 +71,9 @@ def add_search(commands: Commands) -> None:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "world", metavar="WORLD_OR_CONFIG",
-        help=f"a world, as for `rookery train`, such as CartPole-v1, my_env.py:MyEnv or {registry.names()[0]}; or a "
+    takes(
+        parser, "world WORLD_OR_CONFIG",
+        f"a world, as for `rookery train`, such as CartPole-v1, my_env.py:MyEnv or {registry.names()[0]}; or a "
         "config file (.toml, .json, .yaml), also one with lists of values, as grid searches have",
     )  # fmt: skip
     group = parser.add_argument_group("the search")
@@ -84,14 +84,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         for names, key, metavar in flags:
             if key not in NOT_HERE:
                 add_flag(groups[title], names, key, metavar)
-    groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
-    groups["many machines"].add_argument(
-        REFUSED[0], dest=REFUSED[1], type=arguments.config_value, help=argparse.SUPPRESS
-    )
+    takes(groups["the learner"], "--gpu N", "short for --device cuda:N", type=int)
+    takes(groups["many machines"], REFUSED[0], argparse.SUPPRESS, dest=REFUSED[1], type=arguments.config_value)
     train_verb.add_world_flags(parser)
     arguments.no_panel_argument(groups["output"])
-    groups["output"].add_argument(
-        "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"
+    takes(
+        groups["output"], "--quiet", "print nothing at all", dest="monitor.verbose", action="store_const", const=False
     )
     arguments.set_argument(
         parser.add_argument_group("everything else"),
@@ -162,42 +160,29 @@ def add_study(commands: Commands) -> None:
         "rl_zoo3 made.",
         "rookery study cartpole --watch",
     )  # fmt: skip
-    parser.add_argument(
-        "study", metavar="STUDY", nargs="?",
-        help="the name of a study, its folder, a SQLite file or journal of Optuna, or the URL of a database; without "
-        "one, all studies are listed",
+    takes(
+        parser, "study STUDY", "the name of a study, its folder, a SQLite file or journal of Optuna, or the URL of a "
+        "database; without one, all studies are listed", nargs="?",
     )  # fmt: skip
-    parser.add_argument("--watch", action="store_true", help="redraw it until the search ends")
-    parser.add_argument(
-        "--every", type=float, default=SECONDS, metavar="SECONDS", help=f"with --watch: how often ({SECONDS:g} s)"
-    )
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="number of best trials in the table (5)")
-    parser.add_argument(
-        "--importances", choices=("ped-anova", "fanova"), default="ped-anova",
-        help="how importances are computed (ped-anova); fanova needs scikit-learn",
+    takes(parser, "--watch", "redraw it until the search ends")
+    takes(parser, "--every SECONDS", f"with --watch: how often ({SECONDS:g} s)", type=float, default=SECONDS)
+    takes(parser, "--top N", "number of best trials in the table", 5)
+    takes(
+        parser, "--importances", "how importances are computed (ped-anova); fanova needs scikit-learn",
+        choices=("ped-anova", "fanova"), default="ped-anova",
     )  # fmt: skip
     _file_arguments(parser)
-    parser.add_argument(
-        "--storage",
-        metavar="URL",
-        help="the database of the study: a SQLite file, a journal of Optuna, or a URL",
-    )
-    parser.add_argument(
-        "--studies-dir", default="studies", metavar="DIR", help="the folder that contains the studies (studies)"
-    )
+    takes(parser, "--storage URL", "the database of the study: a SQLite file, a journal of Optuna, or a URL")
+    takes(parser, "--studies-dir DIR", "the folder that contains the studies", "studies")
 
 
 def _file_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--plot", nargs="?", const="", metavar="DIR", help="draw plots into this folder (plots in the study's folder)"
-    )
-    parser.add_argument(
-        "--export-config", metavar="FILE", help="write the best settings as a configuration for `rookery train`"
-    )
-    parser.add_argument("--trial", type=int, metavar="N", help="with --export-config: this trial instead of the best")
-    parser.add_argument("--world", metavar="WORLD", help="with --export-config: the world, for a study of others")
-    parser.add_argument("--learner", metavar="NAME", help="with --export-config: the learner, for a study of others")
-    parser.add_argument("--force", action="store_true", help="with --export-config: overwrite an existing file")
+    takes(parser, "--plot DIR", "draw plots into this folder (plots in the study's folder)", nargs="?", const="")
+    takes(parser, "--export-config FILE", "write the best settings as a configuration for `rookery train`")
+    takes(parser, "--trial N", "with --export-config: this trial instead of the best", type=int)
+    takes(parser, "--world WORLD", "with --export-config: the world, for a study of others")
+    takes(parser, "--learner NAME", "with --export-config: the learner, for a study of others")
+    takes(parser, "--force", "with --export-config: overwrite an existing file")
 
 
 def _study(options: argparse.Namespace) -> int:

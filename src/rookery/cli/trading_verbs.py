@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import arguments
-from rookery.cli.parser import Commands, add_command
+from rookery.cli.parser import Commands, add_command, takes
 from rookery.console import meanwhile, printable, printable_lines, say
 from rookery.errors import KillSwitch, OptionError
 from rookery.training import check_installed
@@ -35,10 +35,10 @@ def add_audit(commands: Commands) -> None:
         "rookery audit my_env.py:MyMarket --data bars.csv",
     )  # fmt: skip
     arguments.env_arguments(parser)
-    parser.add_argument("--data", metavar="FILE", help="bars that the world can read; their prices are replaced")
-    parser.add_argument("--option", metavar="NAME", help="the option that takes the bars (found by its name)")
-    parser.add_argument("--steps", type=int, default=24, metavar="N", help="number of steps (24)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of env, actions and bars (0)")
+    takes(parser, "--data FILE", "bars that the world can read; their prices are replaced")
+    takes(parser, "--option NAME", "the option that takes the bars (found by its name)")
+    takes(parser, "--steps N", "number of steps", 24)
+    takes(parser, "--seed N", "seed of env, actions and bars", 0)
 
 
 def _audit(options: argparse.Namespace) -> int:
@@ -63,56 +63,45 @@ def add_backtest(commands: Commands) -> None:
         "on the past, tested on the bars that follow, several times, with one report on all tests.",
         "rookery backtest forex --walk-forward 4 --steps 200_000",
     )  # fmt: skip
-    parser.add_argument(
-        "name", metavar="RUN|RULE|WORLD",
-        help="the name of a run, its folder, or latest; a rule such as my_rule.py:Rule or rule:momentum, or a CSV file "
-        "of signals, with --data; with --walk-forward, a world or a config file",
+    takes(
+        parser, "name RUN|RULE|WORLD", "the name of a run, its folder, or latest; a rule such as my_rule.py:Rule or "
+        "rule:momentum, or a CSV file of signals, with --data; with --walk-forward, a world or a config file",
     )  # fmt: skip
     arguments.runs_dir_argument(parser)
-    parser.add_argument("--split", choices=SPLITS, help="which bars (test: those that no run trains or evaluates on)")
-    parser.add_argument("--data", metavar="PATH", help="other bars: a file or a folder (those of the run)")
-    parser.add_argument("--costs", metavar="NAME", help="other costs, by the name of a preset (those of the run)")
-    parser.add_argument("--checkpoint", choices=("best", "latest"), help="which checkpoint of the run (best)")
-    parser.add_argument("--last", dest="checkpoint", action="store_const", const="latest", help=argparse.SUPPRESS)
-    parser.add_argument("--out", metavar="DIR", help="the folder for the report (report/ in the run's folder)")
-    parser.add_argument("--stochastic", action="store_true", help="sample actions instead of the deterministic ones")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of sampled actions and intervals (0)")
+    takes(parser, "--split", "which bars (test: those that no run trains or evaluates on)", choices=SPLITS)
+    takes(parser, "--data PATH", "other bars: a file or a folder (those of the run)")
+    takes(parser, "--costs NAME", "other costs, by the name of a preset (those of the run)")
+    takes(parser, "--checkpoint", "which checkpoint of the run (best)", choices=("best", "latest"))
+    takes(parser, "--last", argparse.SUPPRESS, dest="checkpoint", action="store_const", const="latest")
+    takes(parser, "--out DIR", "the folder for the report (report/ in the run's folder)")
+    takes(parser, "--stochastic", "sample actions instead of the deterministic ones")
+    takes(parser, "--seed N", "seed of sampled actions and intervals", 0)
     arguments.set_argument(
         parser, "an option of the world such as world_options.leverage=2; with --walk-forward, any key"
     )
     arguments.trust_argument(parser)
     rules = parser.add_argument_group("rules and signals")
-    rules.add_argument(
-        "--rules", type=lambda text: text.split(","), default=(), metavar="LIST",
-        help="rules to compare an agent with: momentum, mean_reversion",
+    takes(
+        rules, "--rules LIST", "rules to compare an agent with: momentum, mean_reversion",
+        type=lambda text: text.split(","), default=(),
     )  # fmt: skip
-    rules.add_argument(
-        "--world",
+    takes(
+        rules, "--world", "crypto: held or not; the others: also short (by the calendar)",
         choices=("crypto", "perpetuals", "forex", "forex-account"),
-        help="crypto: held or not; the others: also short (by the calendar)",
-    )
-    rules.add_argument(
-        "--attempts", type=int, default=1, metavar="N", help="how many rules you tested on these bars (1)"
-    )
-    rules.add_argument(
-        "--time-is", choices=("start", "end"),
-        help="whether the time of a signal is the start of its bar, or the end, at which it was known (end if some are "
-        "between the starts of bars)",
     )  # fmt: skip
-    rules.add_argument("--timezone", metavar="ZONE", help="time zone of times in CSV files that name none, such as UTC")
+    takes(rules, "--attempts N", "how many rules you tested on these bars", 1)
+    takes(
+        rules, "--time-is", "whether the time of a signal is the start of its bar, or the end, at which it was known "
+        "(end if some are between the starts of bars)", choices=("start", "end"),
+    )  # fmt: skip
+    takes(rules, "--timezone ZONE", "time zone of times in CSV files that name none, such as UTC")
     folds = parser.add_argument_group("walk-forward")
-    folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test this many times")
-    folds.add_argument(
-        "--steps", type=arguments.config_value, metavar="N", help="steps of each training (as in rookery train)"
-    )
-    folds.add_argument("--learner", metavar="NAME", help="the learner (as in rookery train)")
-    folds.add_argument(
-        "--embargo", type=int, metavar="N", help="bars between training and test (50, or what the features need)"
-    )
-    folds.add_argument(
-        "--rolling", action="store_true", help="train on a past of equal length each time, instead of all of it"
-    )
-    folds.add_argument("--name", dest="name_of_runs", metavar="NAME", help="the beginning of the names of the runs")
+    takes(folds, "--walk-forward FOLDS", "train and test this many times", type=int)
+    takes(folds, "--steps N", "steps of each training (as in rookery train)", type=arguments.config_value)
+    takes(folds, "--learner NAME", "the learner (as in rookery train)")
+    takes(folds, "--embargo N", "bars between training and test (50, or what the features need)", type=int)
+    takes(folds, "--rolling", "train on a past of equal length each time, instead of all of it")
+    takes(folds, "--name NAME", "the beginning of the names of the runs", dest="name_of_runs")
 
 
 def _backtest(options: argparse.Namespace) -> int:
@@ -217,36 +206,32 @@ def add_paper(commands: Commands) -> None:
         "if --check finds a difference, 3 if the kill-switch has stopped the account.",
         "rookery paper agents/crypto --data data/5m.parquet --speed 60x",
     )  # fmt: skip
-    parser.add_argument("name", metavar="DIR", help="the folder of a registry; or a run, by its name or folder")
+    takes(parser, "name DIR", "the folder of a registry; or a run, by its name or folder")
     arguments.runs_dir_argument(parser)
-    parser.add_argument("--data", metavar="PATH|FEED", help="bars: a file or folder, alpaca, or ccxt:NAME")
-    parser.add_argument("--speed", default="max", metavar="60x", help="of a file: faster than the market (max)")
-    parser.add_argument("--start", metavar="TIME", help="of a file: the first bar to decide on (after training)")
-    parser.add_argument("--history", type=int, default=600, metavar="N", help="of a feed: bars before the first (600)")
-    parser.add_argument("--bars", type=int, metavar="N", help="stop when the account has this many bars")
-    parser.add_argument("--account", metavar="DIR", help="the folder of the account (paper/ in DIR)")
-    parser.add_argument(
-        "--handover", choices=("keep", "close"), default="keep",
-        help="what happens to positions when another agent is promoted: it keeps them if its rules are the same, or "
-        "they are closed first (keep)",
+    takes(parser, "--data PATH|FEED", "bars: a file or folder, alpaca, or ccxt:NAME")
+    takes(parser, "--speed 60x", "of a file: faster than the market", "max")
+    takes(parser, "--start TIME", "of a file: the first bar to decide on (after training)")
+    takes(parser, "--history N", "of a feed: bars before the first", 600)
+    takes(parser, "--bars N", "stop when the account has this many bars", type=int)
+    takes(parser, "--account DIR", "the folder of the account (paper/ in DIR)")
+    takes(
+        parser, "--handover", "what happens to positions when another agent is promoted: it keeps them if its rules "
+        "are the same, or they are closed first", "keep", choices=("keep", "close"),
     )  # fmt: skip
-    parser.add_argument("--shadow", action="store_true", help="also let the challenger trade, in its own account")
+    takes(parser, "--shadow", "also let the challenger trade, in its own account")
     _limit_arguments(parser)
     modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--status", action="store_true", help="print what the account is worth, and do not trade")
-    modes.add_argument("--check", action="store_true", help="compare the log with a backtest, and do not trade")
+    takes(modes, "--status", "print what the account is worth, and do not trade")
+    takes(modes, "--check", "compare the log with a backtest, and do not trade")
     arguments.trust_argument(parser)
 
 
 def _limit_arguments(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("kill-switch")
-    limits.add_argument("--max-drawdown", type=float, default=0.2, metavar="X", help="the part that may be lost (0.2)")
-    limits.add_argument("--stale", type=int, default=3, metavar="N", help="bars that may be missing; 0: any (3)")
-    limits.add_argument(
-        "--max-clock-skew", type=float, default=30.0, metavar="S",
-        help="seconds between this clock and the feed's; 0: any (30)",
-    )  # fmt: skip
-    limits.add_argument("--resume-after-kill", action="store_true", help="continue after the kill-switch")
+    takes(limits, "--max-drawdown X", "the part that may be lost", 0.2)
+    takes(limits, "--stale N", "bars that may be missing; 0: any", 3)
+    takes(limits, "--max-clock-skew S", "seconds between this clock and the feed's; 0: any", 30.0)
+    takes(limits, "--resume-after-kill", "continue after the kill-switch")
 
 
 def _paper(options: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from rookery.cli.arguments import (
     show,
     stdout_to_stderr,
 )
-from rookery.cli.parser import Commands, Parser, add_command
+from rookery.cli.parser import Commands, Parser, add_command, takes
 from rookery.console import say, silent
 from rookery.errors import OptionError
 from rookery.kernel.gpu_driver import open_context_early
@@ -117,10 +117,10 @@ def add_train(commands: Commands) -> None:
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "world", metavar="WORLD_OR_CONFIG", nargs="?",
-        help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; "
-        f"{'; '.join(registry.names())}; or a config file (.toml, .json, .yaml)",
+    takes(
+        parser, "world WORLD_OR_CONFIG",
+        "a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; "
+        f"{'; '.join(registry.names())}; or a config file (.toml, .json, .yaml)", nargs="?",
     )  # fmt: skip
     groups = {title: parser.add_argument_group(title) for title in FLAGS}
     for title, flags in FLAGS.items():
@@ -135,7 +135,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "any that --help-config lists, such as ppo.clip=0.1; option names of Stable-Baselines3 and CleanRL, such as "
         "n_steps or ent_coef, are understood too",
     )
-    more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
+    takes(more, "--help-config", "print a config file with every key, and exit")
 
 
 def filled(text: str | None) -> str:
@@ -156,29 +156,23 @@ def _learners() -> str:
 
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
-    groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
-    groups["the learner"].add_argument(
-        "--gpus", type=_gpus, metavar="N|I,J,...",
-        help="train on several GPUs together: how many, or their numbers; short for --device cuda --set devices=...",
+    takes(groups["the learner"], "--gpu N", "short for --device cuda:N", type=int)
+    takes(
+        groups["the learner"], "--gpus N|I,J,...", "train on several GPUs together: how many, or their numbers; short "
+        "for --device cuda --set devices=...", type=_gpus,
     )  # fmt: skip
-    groups["the learner"].add_argument(
-        "--batch-size", dest="batch_size", type=config_value, metavar="N",
-        help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
+    takes(
+        groups["the learner"], "--batch-size N", "rows of a minibatch (PPO), or transitions in one update, of the "
+        "chosen learner", dest="batch_size", type=config_value,
     )  # fmt: skip
     for flag, key, title in (("--wrap", "wrappers", "the world"), ("--callback", "callbacks", "the run")):
-        groups[title].add_argument(
-            flag, dest=key, action="append", metavar="FILE:NAME", help=f"{_help_of(key)}; can be repeated"
-        )
+        takes(groups[title], f"{flag} FILE:NAME", f"{_help_of(key)}; can be repeated", dest=key, action="append")
     video = groups["evaluation"]
-    video.add_argument(
-        "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
-    )
+    takes(video, "--video", "record a video when the run ends", dest="monitor.video", action="store_const", const=True)
     no_panel_argument(groups["output"])
-    groups["output"].add_argument(
-        "--dashboard", action="store_true", help="show the folder of runs in a browser until the run ends"
-    )
-    groups["output"].add_argument(
-        "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"
+    takes(groups["output"], "--dashboard", "show the folder of runs in a browser until the run ends")
+    takes(
+        groups["output"], "--quiet", "print nothing at all", dest="monitor.verbose", action="store_const", const=False
     )
 
 
@@ -332,14 +326,12 @@ def _print_config() -> int:
 
 def add_seed_arguments(group: argparse._ArgumentGroup) -> None:
     """Add `--seeds` and `--jobs`."""
-    group.add_argument(
-        "--seeds", metavar="N|A,B,...",
-        help="train with N seeds, counted from --seed, or with the seeds A,B,...: one run for each seed, and a summary "
-        "of all. The same command again resumes runs that have not finished, and does not repeat those that have",
+    takes(
+        group, "--seeds N|A,B,...", "train with N seeds, counted from --seed, or with the seeds A,B,...: one run for "
+        "each seed, and a summary of all. The same command again resumes runs that have not finished, and does not "
+        "repeat those that have",
     )  # fmt: skip
-    group.add_argument(
-        "--jobs", type=int, metavar="N", help="with --seeds: how many runs at a time (chosen by cores and backend)"
-    )
+    takes(group, "--jobs N", "with --seeds: how many runs at a time (chosen by cores and backend)", type=int)
 
 
 def wants_several_seeds(options: argparse.Namespace) -> bool:
