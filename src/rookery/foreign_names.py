@@ -13,21 +13,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from rookery.errors import OptionTypeError
+from rookery.foreign_options import by_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _by_name(names_of: Mapping[str, str]) -> dict[str, str]:
-    """From names by sentence, separated by spaces, to the sentence by name."""
-    return {name: text for text, names in names_of.items() for name in names.split()}
-
-
 # By key: what is closest to them here.
 _PPO, _DQN, _TD3, _SAC, _XQC = (f'rookery\'s is "{name}"' for name in ("ppo", "dqn", "td3", "sac", "xqc"))
 VALUES = {
-    "learner": _by_name(
+    "learner": by_name(
         {
             f"{_PPO}: with `ppo.epochs` = 1 and `ppo.minibatches` = 1 it is A2C": "a2c",
             _PPO: "a3c appo impala trpo reinforce pg vpg ppg",
@@ -43,7 +39,7 @@ VALUES = {
         }
     ),
     "device": {"gpu": 'use "cuda"', "rocm": 'use "cuda"', "tpu": 'use "cpu"'},
-    "backend": _by_name(
+    "backend": by_name(
         {
             'use "serial"': "dummy dummyvecenv sync syncvectorenv",
             'use "process"': "async subproc subprocvecenv asyncvectorenv multiprocessing processes",
@@ -58,7 +54,7 @@ VALUES = {
 STAND_INS: set[Callable[[str], tuple[str, dict[str, Any]] | None]] = set()
 # Beginnings of worlds that are not registered here, in small letters.
 _NETS_FOLLOW = 'networks follow from the spaces: rookery.train(env, learner="ppo")'
-WORLDS = _by_name(
+WORLDS = by_name(
     {
         "Atari games have the names of ale-py, such as ALE/Pong-v5": (
             "ale/ pong breakout spaceinvaders qbert seaquest beamrider enduro mspacman montezuma assault asteroids "
@@ -95,7 +91,7 @@ def world_answer(world: str, near: Iterable[str] = ()) -> str | None:
 # --- the shell --------------------------------------------------------------------------------------------------------
 
 # What commands are called elsewhere, where the names are not similar.
-COMMANDS = _by_name(
+COMMANDS = by_name(
     {
         "train": "learn fit run demo example quickstart",
         "resume": "continue restart",
@@ -181,7 +177,7 @@ _NORMALISE = (
     "rookery.train(env, normalise_observations=True, normalise_rewards=True) does it, and saves it in the agent"
 )
 _SEED = "seeds are given when envs begin: envs.reset(seed=1)"
-PYTHON = _by_name(
+PYTHON = by_name(
     {
         "it is in gymnasium: import gymnasium as gym": "make gym gymnasium Env spaces register Wrapper Box Discrete",
         "rookery.make_vec(env, 8) makes a vector env, and rookery.train(env, num_envs=8) its own": (
@@ -253,7 +249,7 @@ PYTHON = _by_name(
     }
 )
 # Keywords of `make_vec`.
-MAKE_VEC = _by_name(
+MAKE_VEC = by_name(
     {
         'use backend="process" or backend="serial"': (
             "vectorization_mode asynchronous vec_env_cls vec_env_type parallel"
@@ -272,7 +268,7 @@ MAKE_VEC = _by_name(
     }
 )
 # Keywords of functions that take a run or an agent.
-OF_AGENTS = _by_name(
+OF_AGENTS = by_name(
     {
         "use episodes=20": "n_eval_episodes num_episodes eval_episodes n_episodes n_games runs",
         "the best agent is taken; best=False takes the last": "last best_model load_best",
@@ -286,7 +282,7 @@ OF_AGENTS = _by_name(
     }
 )
 # Keywords of functions that write a video or draw a plot.
-OF_FILES = _by_name(
+OF_FILES = by_name(
     {
         'use out="FILE"': "path filename save save_path output output_file video_folder video_path name_prefix savefig",
         'use metric="eval/return"': "y metrics ylabel key",
