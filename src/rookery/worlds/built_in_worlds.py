@@ -33,19 +33,12 @@ CATCH = WorldSpec(
     extra="kernel",
     recipes="rookery.worlds.known_recipes:CATCH",
 )
-ROBOTS = {  # by the module of each
-    "Ant": "large_robots",
-    "HalfCheetah": "flat_robots",
-    "Hopper": "flat_robots",
-    "Humanoid": "large_robots",
-    "HumanoidStandup": "large_robots",
-    "InvertedDoublePendulum": "fixed_robots",
-    "InvertedPendulum": "fixed_robots",
-    "Pusher": "fixed_robots",
-    "Reacher": "fixed_robots",
-    "Swimmer": "flat_robots",
-    "Walker2d": "flat_robots",
+_ROBOTS_IN = {
+    "fixed_robots": "InvertedDoublePendulum InvertedPendulum Pusher Reacher",
+    "flat_robots": "HalfCheetah Hopper Swimmer Walker2d",
+    "large_robots": "Ant Humanoid HumanoidStandup",
 }
+ROBOTS = dict(sorted((name, module) for module, names in _ROBOTS_IN.items() for name in names.split()))
 
 MUJOCO = tuple(
     WorldSpec(

@@ -5,99 +5,73 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from rookery.worlds.built_in_worlds import ROBOTS
 from rookery.worlds.world_spec import Recipe, Recipes
 
 
-def ppo(num_envs: int, steps: int, run: Recipe | None = None, **options: Any) -> dict[str, Recipe]:
-    """A recipe for PPO alone. `run` holds keys of the run beside its length and its number of envs."""
-    return {"ppo": {"num_envs": num_envs, "steps": steps, **(run or {}), "ppo": options}}
+def recipe(learner: str, num_envs: int, steps: int, run: Recipe | None = None, **options: Any) -> dict[str, Recipe]:
+    """A recipe for one learner. `run` holds keys of the run beside its length and its number of envs."""
+    return {learner: {"num_envs": num_envs, "steps": steps, **(run or {}), learner: options}}
+
+
+ppo = partial(recipe, "ppo")
 
 
 def falling(num_envs: int, steps: int, episode_length: int | None = None, **options: Any) -> dict[str, Recipe]:
     """The same with a learning rate that falls to zero: with a constant one the last policy is often not the best."""
-    recipe = ppo(num_envs, steps, **{"learning_rate_schedule": "linear", **options})["ppo"]
-    return {"ppo": recipe if episode_length is None else {**recipe, "episode_length": episode_length}}
+    made = ppo(num_envs, steps, **{"learning_rate_schedule": "linear", **options})["ppo"]
+    return {"ppo": made if episode_length is None else {**made, "episode_length": episode_length}}
 
 
 # --- classic control --------------------------------------------------------------------------------------------------
 
-SMALL_XQC = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128, "tau": 0.05}
+SMALL_XQC: dict[str, Any] = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128, "tau": 0.05}
 _PQN: dict[str, Any] = {"learning_rate_schedule": "linear", "normalise_rewards": True}
 CLASSIC: Recipes = {
     "CartPole-v1": {
         **ppo(
             16, 100_000, rollout_length=64, minibatches=4, epochs=4, gamma=0.98, gae_lambda=0.95, learning_rate=2e-3
         ),
-        "dqn": {
-            "num_envs": 8,
-            "steps": 50_000,
-            "dqn": {"learning_rate": 1e-3, "batch_size": 128, "epsilon_end": 0.04},
-        },
-        "pqn": {
-            "num_envs": 32,
-            "steps": 60_000,
-            "pqn": {
-                **_PQN, "rollout_length": 32, "minibatches": 8, "epochs": 4, "q_lambda": 0.95, "learning_rate": 1e-3,
-                "epsilon_end": 0.2,  # random actions show many states, and evaluations take the best ones
-            },
-        },
+        **recipe("dqn", 8, 50_000, learning_rate=1e-3, batch_size=128, epsilon_end=0.04),
+        **recipe(
+            "pqn", 32, 60_000, **_PQN, rollout_length=32, minibatches=8, epochs=4, q_lambda=0.95, learning_rate=1e-3,
+            epsilon_end=0.2,  # random actions show many states, and evaluations take the best ones
+        ),
     },
     "Pendulum-v1": {
         **falling(
             16, 400_000, rollout_length=128, minibatches=8, epochs=10, gamma=0.95, learning_rate=1e-3,
             normalise_rewards=True,
         ),
-        "sac": {
-            "num_envs": 8,
-            "steps": 20_000,
-            "sac": {"learning_rate": 1e-3, "updates_per_step": 0.5, "start_steps": 1000, "hidden": [128, 128]},
-        },
-        "xqc": {
-            "num_envs": 1,
-            "steps": 5_000,
-            "xqc": {
-                **SMALL_XQC, "learning_rate": 1e-3, "gamma": 0.95, "start_steps": 500, "policy_delay": 1,
-            },
-        },
+        **recipe("sac", 8, 20_000, learning_rate=1e-3, updates_per_step=0.5, start_steps=1000, hidden=[128, 128]),
+        **recipe("xqc", 1, 5_000, **SMALL_XQC, learning_rate=1e-3, gamma=0.95, start_steps=500, policy_delay=1),
     },
     "Acrobot-v1": {
         **falling(
             16, 500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
             normalise_observations=True,
         ),
-        "pqn": {
-            "num_envs": 16,
-            "steps": 200_000,
-            "pqn": {
-                **_PQN, "rollout_length": 64, "minibatches": 8, "epochs": 8, "q_lambda": 0.9, "learning_rate": 2e-3,
-                "hidden": [64, 64], "normalise_observations": True, "epsilon_fraction": 0.1, "epsilon_end": 0.02,
-            },
-        },
+        **recipe(
+            "pqn", 16, 200_000, **_PQN, rollout_length=64, minibatches=8, epochs=8, q_lambda=0.9, learning_rate=2e-3,
+            hidden=[64, 64], normalise_observations=True, epsilon_fraction=0.1, epsilon_end=0.02,
+        ),
     },
     "MountainCar-v0": falling(
         16, 600_000, rollout_length=16, gae_lambda=0.98, learning_rate=1e-3, entropy=0.01, normalise_observations=True,
         normalise_rewards=True,
     ),
     "MountainCarContinuous-v0": {
-        "sac": {
-            "num_envs": 8,
-            "steps": 50_000,
-            "sac": {
-                "noise": "pink", "gamma": 0.999, "learning_rate": 1e-3, "updates_per_step": 0.25, "start_steps": 2000,
-                "hidden": [64, 64], "tau": 0.01, "temperature": 0.1,
-            },
-        },
-        "xqc": {
-            "num_envs": 1,
-            "steps": 30_000,
-            "xqc": {
-                **SMALL_XQC, "noise": "pink", "gamma": 0.999, "learning_rate": 1e-3, "updates_per_step": 0.5,
-                "start_steps": 4000,
-            },
-        },
+        **recipe(
+            "sac", 8, 50_000, noise="pink", gamma=0.999, learning_rate=1e-3, updates_per_step=0.25, start_steps=2000,
+            hidden=[64, 64], tau=0.01, temperature=0.1,
+        ),
+        **recipe(
+            "xqc", 1, 30_000, **SMALL_XQC, noise="pink", gamma=0.999, learning_rate=1e-3, updates_per_step=0.5,
+            start_steps=4000,
+        ),
     },
 }  # fmt: skip
 
@@ -110,14 +84,10 @@ CATCH: Recipes = {
             1024, 2_000_000, rollout_length=32, minibatches=4, epochs=4, learning_rate=2.5e-4, hidden=[],
             activation="relu",
         ),
-        "pqn": {
-            "num_envs": 1024,
-            "steps": 1_000_000,
-            "pqn": {
-                "rollout_length": 32, "minibatches": 4, "epochs": 4, "learning_rate": 5e-4, "hidden": [],
-                "q_lambda": 0.9, "epsilon_fraction": 0.3, "epsilon_end": 0.01, "learning_rate_schedule": "linear",
-            },
-        },
+        **recipe(
+            "pqn", 1024, 1_000_000, rollout_length=32, minibatches=4, epochs=4, learning_rate=5e-4, hidden=[],
+            q_lambda=0.9, epsilon_fraction=0.3, epsilon_end=0.01, learning_rate_schedule="linear",
+        ),
     },
 }  # fmt: skip
 _HOCKEY = ppo(
@@ -168,25 +138,15 @@ _ATARI = {
         64, 10_000_000, _SAMPLED, rollout_length=64, batch_size=512, epochs=4, learning_rate=2.5e-4,
         learning_rate_schedule="linear", clip=0.1, entropy=0.01, hidden=[], activation="relu",
     ),
-    "dqn": {
-        "num_envs": 16,
-        "steps": 10_000_000,
-        **_SAMPLED,
-        "dqn": {
-            "learning_rate": 1e-4, "batch_size": 32, "buffer_size": 1_000_000, "start_steps": 80_000, "tau": 1.0,
-            "target_every": 2000, "epsilon_end": 0.01, "epsilon_steps": 1_000_000, "importance_steps": 10_000_000,
-            "hidden": [512], "activation": "relu",
-        },
-    },
-    "pqn": {
-        "num_envs": 128,
-        "steps": 10_000_000,
-        **_SAMPLED,
-        "pqn": {
-            "rollout_length": 32, "minibatches": 32, "epochs": 2, "q_lambda": 0.65, "learning_rate": 2.5e-4,
-            "learning_rate_schedule": "linear", "epsilon_fraction": 0.1, "epsilon_end": 0.001, "hidden": [512],
-        },
-    },
+    **recipe(
+        "dqn", 16, 10_000_000, _SAMPLED, learning_rate=1e-4, batch_size=32, buffer_size=1_000_000, start_steps=80_000,
+        tau=1.0, target_every=2000, epsilon_end=0.01, epsilon_steps=1_000_000, importance_steps=10_000_000,
+        hidden=[512], activation="relu",
+    ),
+    **recipe(
+        "pqn", 128, 10_000_000, _SAMPLED, rollout_length=32, minibatches=32, epochs=2, q_lambda=0.65,
+        learning_rate=2.5e-4, learning_rate_schedule="linear", epsilon_fraction=0.1, epsilon_end=0.001, hidden=[512],
+    ),
 }  # fmt: skip
 ATARI: Recipes = {"ALE-*-v5": _ATARI, "*NoFrameskip-v[04]": _ATARI}
 
@@ -213,14 +173,10 @@ LUNAR_LANDER = {
         16, 1_000_000, rollout_length=1024, batch_size=64, gamma=0.999, gae_lambda=0.98, entropy=0.01,
         learning_rate_schedule="constant",
     ),
-    "pqn": {
-        "num_envs": 32,
-        "steps": 600_000,
-        "pqn": {
-            **_PQN, "rollout_length": 64, "minibatches": 8, "epochs": 4, "q_lambda": 0.9, "learning_rate": 1e-3,
-            "normalise_observations": True, "epsilon_fraction": 0.2, "epsilon_end": 0.02,
-        },
-    },
+    **recipe(
+        "pqn", 32, 600_000, **_PQN, rollout_length=64, minibatches=8, epochs=4, q_lambda=0.9, learning_rate=1e-3,
+        normalise_observations=True, epsilon_fraction=0.2, epsilon_end=0.02,
+    ),
 }  # fmt: skip
 
 # --- MuJoCo, and BipedalWalker, which is like it ----------------------------------------------------------------------
@@ -236,16 +192,10 @@ SMALL_BATCHES: dict[str, Any] = {
 LESS_NOISE: dict[str, Any] = {"log_std": -1.0, "entropy": 0.0004}
 
 # As the paper has it for episodes of 1,000 steps: two updates per step, and learning rates that fall to a tenth.
-XQC_ROBOT: dict[str, Recipe] = {
-    "xqc": {
-        "num_envs": 4,
-        "steps": 1_000_000,
-        "xqc": {
-            "gamma": 0.995, "start_steps": 5000, "updates_per_step": 2.0,
-            "learning_rate_schedule": "1 - 0.9 * progress",
-        },
-    },
-}  # fmt: skip
+XQC_ROBOT = recipe(
+    "xqc", 4, 1_000_000, gamma=0.995, start_steps=5000, updates_per_step=2.0,
+    learning_rate_schedule="1 - 0.9 * progress",
+)  # fmt: skip
 
 HALF_CHEETAH = {**falling(8, 1_000_000, **SMALL_BATCHES, **LESS_NOISE, gamma=0.98, gae_lambda=0.92), **XQC_ROBOT}
 WALKING = {**falling(8, 1_000_000, **SMALL_BATCHES), **XQC_ROBOT}
