@@ -52,3 +52,13 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *places})
 
     return load, names
+
+
+def load_object(place: str) -> Any:
+    """The object named "package.module:name".
+
+    >>> load_object("math:pi")
+    3.141592653589793
+    """
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from learners import offpolicy_tools as replayed
 from learners.scripted import Script, play
+from rookery.lazy import load_object
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.algorithms.ppo import PPO
@@ -27,7 +28,6 @@ from rookery.learners.kernels.cpu.team_sac import TeamSAC
 from rookery.learners.kernels.cpu.team_td3 import TeamTD3
 from rookery.learners.kernels.gpu.device_actor_critic import DeviceSAC, DeviceTD3
 from rookery.learners.learner import Learner
-from rookery.learners.learner_spec import load_attribute
 from rookery.learners.registry import DQNOptions, PPOOptions, PQNOptions, SACOptions, TD3Options
 
 UPDATES = 20
@@ -269,9 +269,9 @@ def test_a_class_that_is_merely_named_as_ours_has_no_accelerator() -> None:
 def test_what_an_accelerator_replaces_are_methods_of_its_algorithm() -> None:
     """Every name that one stands for exists there, and it brings some of them, or whole updates."""
     for path, names in ACCELERATORS.items():
-        algorithm = load_attribute(path)
+        algorithm = load_object(path)
         for name in names:
-            accelerator = load_attribute(f"rookery.learners.{name}")
+            accelerator = load_object(f"rookery.learners.{name}")
             assert all(callable(getattr(algorithm, method, None)) for method in accelerator.replaces), name
             brought = {method for method in accelerator.replaces if method in dir(accelerator)}
             assert brought or accelerator.update is not Accelerator.update, name

@@ -11,8 +11,9 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+from rookery.lazy import load_object
 from rookery.worlds import registry
-from rookery.worlds.world_spec import WorldSpec, load_object
+from rookery.worlds.world_spec import WorldSpec
 
 SOURCE = Path(registry.__file__).parents[1]
 PLACES = ("recipes", "kernel_class", "viewer")

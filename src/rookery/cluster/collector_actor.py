@@ -108,7 +108,6 @@ class CollectorActor(NodeProcess):
         self.learner.generator.manual_seed(seed)
 
     def load(self, state: Tree) -> None:
-        """Continue from `state()`."""
         observations = self.engine.load_state_dict(state["engine"])
         self.collector.begin(observations, {"action_mask": state["masks"]} if "masks" in state else {})
 

@@ -48,7 +48,6 @@ class NodeProcess:
         return facts_here(files)
 
     def pid(self) -> int:
-        """Of this process."""
         return os.getpid()
 
 

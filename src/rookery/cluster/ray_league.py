@@ -88,7 +88,6 @@ class RemoteGames:
 
     @property
     def ended(self) -> np.ndarray:
-        """Which games have ended."""
         return self.results.lengths > 0
 
     def add(self, part: GamePart, played: GameResults) -> None:

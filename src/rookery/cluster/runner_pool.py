@@ -135,7 +135,6 @@ class RunnerPool:
                 self._drop(runner)
 
     def close(self) -> None:
-        """End all runners."""
         for runner in list(self._runners):
             self._drop(runner)
 

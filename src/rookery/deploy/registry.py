@@ -266,7 +266,7 @@ def export_to_mlflow(registry: Registry, name: str, client: Any = None) -> dict[
     for alias in ALIASES:
         if alias in aliases:
             client.set_registered_model_alias(name, alias, known[aliases[alias]])
-        elif alias in _their_aliases(client, name):
+        elif alias in (client.get_registered_model(name).aliases or {}):
             client.delete_registered_model_alias(name, alias)
     return {alias: known[number] for alias, number in aliases.items()}
 
@@ -298,7 +298,3 @@ def _create(client: Any, name: str, version: Version) -> str:
     tags = {TAG: str(version.number), **{f"rookery.{key}": value for key, value in facts.items()}}
     made = client.create_model_version(name, version.folder.resolve().as_uri(), tags=tags)
     return str(made.version)
-
-
-def _their_aliases(client: Any, name: str) -> dict[str, Any]:
-    return client.get_registered_model(name).aliases or {}

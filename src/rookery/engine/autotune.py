@@ -100,8 +100,8 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
     env = envs.envs[0]
     actions = _actions(env, 64)
     with envs.attribute_to(0, "reset"):
-        first_reset, _ = _timed(lambda: env.reset(seed=1, options=None))
-        second_reset, last = _timed(lambda: env.reset(seed=None, options=None))  # as the engine does
+        first_reset, _ = timed(lambda: env.reset(seed=1, options=None))
+        second_reset, last = timed(lambda: env.reset(seed=None, options=None))  # as the engine does
     masked = has_masks(env.action_space, last)
     wall, cpu, queued, steps, resets = 0.0, 0.0, 0.0, 0, 0.0
     while steps < MIN_STEPS or wall + resets < seconds:
@@ -119,7 +119,7 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
         end_cpu, end_queued = _cpu_seconds()
         cpu, queued = cpu + end_cpu - start_cpu, queued + end_queued - start_queued
         if ended:
-            took, last = _timed(lambda: env.reset(seed=None, options=None))
+            took, last = timed(lambda: env.reset(seed=None, options=None))
             resets += took
     memory = process_memory
     if build_seconds < 2.0:
@@ -148,7 +148,7 @@ def _second_env(envs: WorkerEnvs) -> tuple[int, float]:
     """Memory and seconds that another env takes. Those of the first one include imports, which on a busy machine took
     so long that 32 envs seemed too many to measure."""
     before = process_usage(os.getpid())["memory"]
-    seconds, _ = _timed(lambda: envs.build([0 if not envs._source.endless else 1]))
+    seconds, _ = timed(lambda: envs.build([0 if not envs._source.endless else 1]))
     return max(0, process_usage(os.getpid())["memory"] - before), seconds
 
 
@@ -157,7 +157,7 @@ def _actions(env: Any, count: int) -> list[Any]:
     return [env.action_space.sample() for _ in range(count)]
 
 
-def _timed(call: Any) -> tuple[float, Any]:
+def timed(call: Any) -> tuple[float, Any]:
     start = time.perf_counter()
     result = call()
     return time.perf_counter() - start, result
@@ -216,7 +216,7 @@ def choose(
     chosen = workers or useful_workers(cost, cores)
     useful = _useful_envs(cost, chosen, memory)
     count = num_envs or max(min(useful, at_most or useful), workers or 1, at_least)
-    chosen = workers or max(1, min(chosen, count, _affordable(cost, memory)))
+    chosen = workers or max(1, min(chosen, count, int(MEMORY_SHARE * memory / max(1, cost.process_memory))))
     serial = serial_rate(cost, count, policy_seconds)
     process = process_rate(cost, count, chosen, cores, policy_seconds)
     step = f"a step takes {_time_text(cost.step_seconds)}"
@@ -256,10 +256,6 @@ def _useful_envs(cost: Cost, workers: int, memory: int) -> int:
     if cost.memory > 0:
         count = min(count, int(MEMORY_SHARE * memory / cost.memory))
     return max(1, count)
-
-
-def _affordable(cost: Cost, memory: int) -> int:
-    return max(1, int(MEMORY_SHARE * memory / max(1, cost.process_memory)))
 
 
 def _time_text(seconds: float) -> str:

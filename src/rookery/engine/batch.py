@@ -178,17 +178,13 @@ class BatchSpec:
             extra += [(f"exact/{k}", (n, *leaf.shape), np.float64) for k, leaf in narrow]
             extra += [("exact", (n,), np.int64)] if narrow else []
         same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
-        if same_step and any(_is_number(leaf) for leaf in leaves(self.observation_space)):
+        if same_step and any(leaf.dtype is not None and leaf.shape == () for leaf in leaves(self.observation_space)):
             extra.append(("plain_finals", (n,), np.int64))
         return extra
 
 
 def _is_narrow(leaf: SpaceLeaf) -> bool:
     return leaf.dtype is not None and leaf.dtype.kind == "f" and leaf.dtype.itemsize < 8
-
-
-def _is_number(leaf: SpaceLeaf) -> bool:
-    return leaf.dtype is not None and leaf.shape == ()
 
 
 def scalars(array: np.ndarray) -> Any:

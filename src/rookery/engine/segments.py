@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import batch_space
 
@@ -110,24 +109,6 @@ def format_rows(rows: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
 
 
-class SegmentedEngine(Protocol):
-    """What a group needs of its engine."""
-
-    segments: list[Segment]
-    single_observation_space: gym.Space
-    single_action_space: gym.Space
-
-    def require_usable(self, what: str) -> None: ...
-
-    def is_in_flight(self, segment: Segment) -> bool: ...
-
-    def send_segments(
-        self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int
-    ) -> None: ...
-
-    def receive_segments(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple: ...
-
-
 class Group:
     """Envs [start, stop) of an engine made with `groups=...`. Reset the engine as a whole, then take turns:
 
@@ -144,7 +125,7 @@ class Group:
     >>> envs.close()
     """
 
-    def __init__(self, engine: SegmentedEngine, start: int, stop: int) -> None:
+    def __init__(self, engine: Any, start: int, stop: int) -> None:
         self._engine, self.start, self.stop = engine, start, stop
         self.num_envs = stop - start
         self.rows = slice(start, stop)

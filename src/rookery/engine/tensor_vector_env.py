@@ -110,7 +110,6 @@ class TensorVectorEnv(VectorEnv):
         return self._keep(observations, infos), infos
 
     def step(self, actions: Any) -> tuple[Any, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Step all envs once."""
         before = self._before()
         found = self.envs.step(self._to_env(actions))
         observations, infos = found[0], found[4]

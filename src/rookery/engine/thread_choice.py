@@ -77,7 +77,6 @@ class ThreadChoice:
         self._team = ThreadTeam(self._threads, division)
 
     def close(self) -> None:
-        """Stop the threads."""
         if self._team is not None:
             self._team.close()
             self._team = self._prepared_for = None

@@ -75,7 +75,7 @@ def python_random_in(tree: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def copied_state(state: Any) -> Any:
-    """The state of one of NumPy's generators, with copies of its arrays."""
+    """A tree such as the state of one of NumPy's generators, with copies of its arrays."""
     return {
         name: copied_state(part) if isinstance(part, dict) else part.copy() if isinstance(part, np.ndarray) else part
         for name, part in state.items()

@@ -152,6 +152,5 @@ class FlatAdam:
         return {name: value.cpu().numpy().copy() for name, value in named.items()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         for mine, name in zip((self.steps, *self.moments), ("step", "exp_avg", "exp_avg_sq"), strict=True):
             mine.copy_(torch.from_numpy(np.array(state[name])))

@@ -133,7 +133,6 @@ class FrameStore:
         return {"older": older, "newer": newer, "count": count, "latest": self._latest.cpu().numpy().copy()}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         parts, count, latest = (state["older"], state["newer"]), int(state["count"]), np.array(state["latest"])
         first = count - sum(map(len, parts))
         shapes = {part.shape[1:] for part in parts} | {tuple(self._frames.shape[1:])}

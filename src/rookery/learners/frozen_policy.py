@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,25 +25,6 @@ from rookery.learners.policy import FrozenActor, Policy
 # threads, some are computed by other code than others. A row of images takes so long that filling up would be waste:
 # each is computed alone. On a GPU the number hardly matters.
 TILE, IMAGE_TILE, CUDA_TILE = 32, 1, 256
-
-
-class FrozenPolicy(Protocol):
-    """A policy's forward pass. Actions are deterministic unless there is noise (see `Policy.sample_noise`); with them
-    comes the next memory of a recurrent policy."""
-
-    def __call__(
-        self,
-        observations: Any,
-        noise: np.ndarray | None = None,
-        memory: np.ndarray | None = None,
-        mask: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Actions in the env's action space, for a batch of observations as arrays."""
-
-    def on_tensors(
-        self, leaves: list[Tensor], noise: Tensor | None, memory: Tensor | None, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The same for the leaves of observations."""
 
 
 def freeze(policy: Policy) -> FrozenPolicy:
@@ -70,7 +51,8 @@ def _packed(policy: Policy) -> PackedPolicy | None:
 
 
 class PackedPolicy:
-    """A perceptron over one vector."""
+    """A perceptron over one vector. Actions are deterministic unless there is noise (see `Policy.sample_noise`); with
+    them comes the next memory of a recurrent policy."""
 
     def __init__(self, encoder: Encoder, actor: FrozenActor) -> None:
         from rookery.learners.kernels.cpu.perceptron import KINDS, PackedMLP
@@ -140,6 +122,9 @@ class TiledPolicy:
         actions = torch.cat([part for part, _ in results])[:rows]
         memories = [part for _, part in results if part is not None]
         return actions, torch.cat(memories)[:rows] if memories else None
+
+
+FrozenPolicy = PackedPolicy | TiledPolicy
 
 
 def _filled_tile(values: Tensor, start: int, tile: int) -> Tensor:

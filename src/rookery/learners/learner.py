@@ -17,10 +17,11 @@ from torch import Tensor, nn
 
 from rookery.errors import CheckpointError, UsageError
 from rookery.foreign_names import PYTHON
+from rookery.lazy import load_object
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.agent import Agent
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.learner_spec import Options, load_attribute
+from rookery.learners.learner_spec import Options
 from rookery.learners.normalize import ReturnScale
 from rookery.learners.policy import Policy
 from rookery.learners.schedules import scheduled
@@ -106,7 +107,7 @@ class Learner:
         limit = getattr(options, "value_limit", None)
         self.scale = ReturnScale(num_envs, options.gamma, limit).to(self.device) if options.normalise_rewards else None
         self._accelerator = Accelerator(self)
-        load_attribute(CHOOSE)(self, execution)
+        load_object(CHOOSE)(self, execution)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "execution" not in self.__dict__:

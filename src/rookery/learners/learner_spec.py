@@ -7,7 +7,6 @@ import difflib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rookery.errors import OptionError
 from rookery.gate import Reaches
+from rookery.lazy import load_object
 from rookery.learners.own_learners import ENTRY_POINTS
 from rookery.learners.schedules import ScheduleText
 
@@ -215,20 +215,11 @@ class LearnerSpec:
 
     def load_learner(self) -> Any:
         """The class of the learner."""
-        return load_attribute(self.learner)
+        return load_object(self.learner)
 
     def load_policy(self) -> Any:
         """The class of the policy."""
-        return load_attribute(self.policy)
-
-
-def load_attribute(path: str) -> Any:
-    """
-    >>> load_attribute("math:pi")
-    3.141592653589793
-    """
-    module, _, attribute = path.partition(":")
-    return getattr(import_module(module), attribute)
+        return load_object(self.policy)
 
 
 def installed_specs(taken: Iterable[str]) -> dict[str, LearnerSpec]:

@@ -49,7 +49,6 @@ class Noise:
         return {"drawn": self._drawn.cpu().numpy().copy(), "used": list(self._used)}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         self._drawn = torch.from_numpy(np.array(state["drawn"])).to(self._generator.device)
         self._used = list(state["used"])
 
@@ -94,7 +93,6 @@ class RolloutNoise:
         return {"noise": self._left.cpu().numpy().copy()} if self._exponent else {}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         if self._exponent and "noise" in state:
             self._left = torch.from_numpy(np.array(state["noise"])).reshape(-1, *self._left.shape[1:])
 

@@ -42,7 +42,6 @@ class RunningNorm(nn.Module):
         self.register_buffer("scale", torch.full((size,), (1.0 + floor) ** -0.5), persistent=False)
 
     def forward(self, values: Tensor) -> Tensor:
-        """The normalised values."""
         return ((values - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
     @torch.no_grad()
@@ -126,7 +125,6 @@ class ReturnScale(nn.Module):
         self._add(torch.from_numpy(returns).to(self.running.device))
 
     def scale(self, rewards: Tensor) -> Tensor:
-        """The scaled rewards."""
         factor = (self.statistics.variance + 1e-8).rsqrt().float()
         if self.limit is not None:
             factor = torch.minimum(factor, self.limit / self.largest)

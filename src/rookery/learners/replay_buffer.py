@@ -104,7 +104,6 @@ class NStepBuffer:
         return arrays | {name: value.copy() for name, value in queues.items()}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from `state()`."""
         for k, leaf in enumerate(self.leaves):
             leaf.copy_(torch.from_numpy(np.array(state[f"leaf{k}"])))
         self.actions.copy_(torch.from_numpy(np.array(state["actions"])))
@@ -290,7 +289,6 @@ class ReplayBuffer:
         return {"arrays": arrays, "size": self.size, "cursor": self._cursor, "capacity": self.capacity}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         if state["capacity"] != self.capacity:
             raise CheckpointError(
                 f"the replay buffer was saved with buffer_size={state['capacity']} and cannot continue with "

@@ -251,7 +251,6 @@ class Rollout:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         self.clear()
         if not state:
             return

@@ -131,7 +131,6 @@ class DeviceSumTree:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """What changes."""
         return [self._units, self._sums]
 
     @property

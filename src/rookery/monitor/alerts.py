@@ -37,7 +37,7 @@ class Alerts:
     def __init__(self, webhook: str | None = None, command: str | None = None) -> None:
         """`command` is split as a shell does; no shell runs it."""
         self._ways: dict[str, Callable[[bytes], None]] = {}
-        if webhook and _is_http(webhook):
+        if webhook and webhook.lower().startswith(("http://", "https://")):
             self._ways["webhook"] = lambda body: _post(webhook, body)
         elif webhook:
             say(f"alerts: the webhook ({WEBHOOK}) is not a http:// or https:// address: no alert is sent to it")
@@ -93,10 +93,6 @@ def _words(command: str | None) -> list[str]:
     except ValueError as error:
         say(f"alerts: the command ({COMMAND}) cannot be split into words ({error}): it is not used")
         return []
-
-
-def _is_http(url: str) -> bool:
-    return url.lower().startswith(("http://", "https://"))
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

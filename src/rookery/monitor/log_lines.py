@@ -35,7 +35,7 @@ class LogLines:
             self._last_time, self._last_done = event.time, self._state.done or 0.0
         elif event.kind == "evaluation":
             self._put(_evaluation_line(event))
-        elif event.kind == "doing" and event.values.get("compiling") and self._has_waited(event):
+        elif event.kind == "doing" and event.values.get("compiling") and event.time - self._last_time >= LONG_SECONDS:
             self._put(event.values["text"])
             self._last_time = event.time
         elif event.kind == "note":
@@ -45,9 +45,6 @@ class LogLines:
 
     def close(self) -> None:
         """Nothing is buffered, so there is nothing to do."""
-
-    def _has_waited(self, event: Event) -> bool:
-        return event.time - self._last_time >= LONG_SECONDS
 
     def _is_due(self, event: Event) -> bool:
         waited = event.time - self._last_time

@@ -62,7 +62,6 @@ def learning_plot(folder: str | Path) -> Path:
 
 
 def draw_learning(folder: str | Path) -> Path:
-    """Draw it."""
     out = learning_plot(folder)
     own_folder(out.parent, parents=False)
     return draw(Path(folder) / METRICS, out)

@@ -119,7 +119,6 @@ def band(curves: Sequence[Curve]) -> Band:
 
 
 def _places(events: list[Event], axis: str) -> np.ndarray:
-    """Where on the axis each event is."""
     steps = np.array([event.step for event in events], dtype=float)
     if axis == "steps":
         return steps

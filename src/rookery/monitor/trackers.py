@@ -177,7 +177,7 @@ class TensorBoard:
 
     def _record(self, event: Event, step: int, what: bytes) -> None:
         assert self._file is not None
-        message = _double(1, event.time) + _int(2, step) + what
+        message = _key(1, 1) + struct.pack("<d", event.time) + _int(2, step) + what
         append_record(self._file, framed(message))
 
 
@@ -231,10 +231,6 @@ def _key(field: int, wire_type: int) -> bytes:
 
 def _int(field: int, value: int) -> bytes:
     return _key(field, 0) + _varint(value)
-
-
-def _double(field: int, value: float) -> bytes:
-    return _key(field, 1) + struct.pack("<d", value)
 
 
 def _bytes(field: int, value: bytes) -> bytes:

@@ -80,7 +80,6 @@ class SearchScreen:
             self._stream.flush()
 
     def draw(self, view: StudyView) -> None:
-        """Draw the panel."""
         if self._live is not None:
             self._live.update(self._table(view), refresh=True)
             self._due = time.monotonic() + REDRAW_SECONDS

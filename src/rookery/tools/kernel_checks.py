@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rookery import printing
-from rookery.engine.autotune import legal, legal_batch
+from rookery.engine.autotune import legal, legal_batch, timed
 from rookery.engine.make_vec import make_vec
 from rookery.errors import RookeryError
 from rookery.kernel.env_arrays import EnvArrays
@@ -120,7 +119,7 @@ def measure_env(
     """Step one env for a while; `ended` says whether an episode has ended before."""
     checker, end = ReturnChecker(env, note), time.perf_counter() + SPEED_WALL_SECONDS
     watch.now("reset() while its speed was measured")
-    took, last = _timed(env.reset)
+    took, last = timed(env.reset)
     steps, in_resets, resets, count = 0.0, took, [took], 0
     while (steps + in_resets < SPEED_SECONDS and time.perf_counter() < end) or count == 0:
         action = legal(env.action_space, actions[count % len(actions)], last)
@@ -134,7 +133,7 @@ def measure_env(
         count += 1
         if last[2] or last[3]:
             watch.now(f"reset() number {len(resets)} while its speed was measured")
-            took, last = _timed(env.reset)
+            took, last = timed(env.reset)
             in_resets += took
             resets.append(took)
     report.reset_seconds = statistics.median(resets)
@@ -177,9 +176,3 @@ def advise_on_times(step: float, report: WorldReport) -> None:
         report.advice.append(
             f"a reset takes as long as {reset / step:,.0f} steps: move what does not change to __init__"
         )
-
-
-def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result

@@ -368,11 +368,7 @@ def _about_running(profile: StepProfile, cost: Probe, trials: list[Trial]) -> st
 
 def _named(functions: list[FunctionTime], name: str) -> float:
     """The share of the outermost function of this name (a wrapper's `render` includes the env's)."""
-    return max((f.share for f in functions if _method_name(f) == name), default=0.0)
-
-
-def _method_name(function: FunctionTime) -> str:
-    return function.name.rpartition(".")[2]
+    return max((f.share for f in functions if f.name.rpartition(".")[2] == name), default=0.0)
 
 
 def _wrappers_own(profile: StepProfile) -> float:

@@ -42,8 +42,6 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """The result of one check."""
-
     subject: str
     state: str  # OK, FAILED or SKIPPED
     text: str

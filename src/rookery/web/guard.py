@@ -261,7 +261,6 @@ STARTS = ("http.response.start", "websocket.http.response.start", "websocket.acc
 
 
 def answer_headers(path: str) -> list[tuple[bytes, bytes]]:
-    """The headers for what is at a path."""
     policy = DATA_POLICY if path.startswith("/api/") else PAGE_POLICY
     return [(b"content-security-policy", policy.encode()), *ALWAYS]
 

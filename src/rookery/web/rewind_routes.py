@@ -30,7 +30,6 @@ Node = dict[str, Any]
 
 
 def rewind_routes() -> list[BaseRoute]:
-    """The routes of this package."""
     return [Route(f"{RUN}/family", run_family), Route(f"{RUN}/parting", parting)]
 
 

@@ -80,7 +80,6 @@ class TurnsAsParallel:
         return self.env.render()
 
     def close(self) -> None:
-        """Close the game."""
         self.env.close()
 
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.console import say
 from rookery.foreign_names import STAND_INS
+from rookery.lazy import load_object
 from rookery.worlds.built_in_worlds import BUILT_IN
-from rookery.worlds.world_spec import PlayableGame, WorldSpec, load_object
+from rookery.worlds.world_spec import PlayableGame, WorldSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,22 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rookery.lazy import load_object
+
 if TYPE_CHECKING:
     import numpy as np
     from gymnasium import spaces
 
 Recipe = dict[str, Any]  # settings of a run that are known to work, as in a config file
 Recipes = Mapping[str, Mapping[str, Recipe]]  # by run name (a pattern, the first that fits) and by learner
-
-
-def load_object(place: str) -> Any:
-    """The object named "package.module:name".
-
-    >>> load_object("math:pi")
-    3.141592653589793
-    """
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
 
 
 class Viewer(Protocol):

@@ -20,7 +20,7 @@ from rookery.errors import OptionError
 from rookery.learners.saved_agent import saved_agent
 from rookery.standalone.writer import describe, standalone_text
 from rookery.training.backtest.recording import record_windows
-from rookery.training.export.strategy_file import CLASS, market_options, strategy_text
+from rookery.training.export.export import CLASS, market_options, strategy_text
 from rookery.training.resolve.world_choice import find
 from training.backtest.recorded import agent_for
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rookery.config import build_config
+from rookery.lazy import load_object
 from rookery.studies.space.space import SearchSpace
 from rookery.worlds import registry
-from rookery.worlds.world_spec import load_object
 
 
 def space_of(world: str) -> dict[str, Any]:

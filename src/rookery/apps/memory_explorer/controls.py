@@ -66,7 +66,6 @@ class ExplorerControls:
             self._held.add(BUTTONS[key])
 
     def release(self, key: str) -> None:
-        """A key was released."""
         self._held.discard(BUTTONS.get(key, ""))
 
     def tap(self, key: str) -> None:

@@ -31,5 +31,4 @@ def check_paper(
 
 
 def account_path(agents: TradedAgents, given: Path | None) -> Path:
-    """The folder of the account."""
     return agents.folder / "paper" if given is None else given

@@ -55,7 +55,6 @@ class TradedAgents:
         return int(self._alias) if self._alias.isdigit() else self._registry.aliases().get(self._alias)
 
     def load(self, number: int) -> TradedAgent:
-        """An agent by its number."""
         folder = self.folder if self._registry is None else self._registry.version(number).folder
         trained = open_run(folder, folder.parent, self._registry is None, trust=self._trust)
         trained.check_code()
@@ -156,7 +155,6 @@ class Succession:
         self._loaded: TradedAgent | None = None
 
     def agent(self, number: int) -> TradedAgent:
-        """An agent by its number."""
         if self._loaded is None or self._loaded.number != number:
             self._loaded = self._agents.load(number)
         return self._loaded

@@ -20,7 +20,7 @@ from gymnasium import spaces
 
 from rookery.errors import OptionError, SpaceError
 from rookery.learners.agent import Agent
-from rookery.learners.observations import MASK_KEY, Leaf, choices_in
+from rookery.learners.observations import MASK_KEY, Leaf, at_path, choices_in
 
 KEYS = ("observations", "deterministic", "action_masks", "session", "starts")
 MOST_ROWS = 65_536  # observations in one request
@@ -145,20 +145,13 @@ class RequestReader:
 
 
 def _column(observations: Any, path: tuple[str | int, ...], by_part: bool) -> Any:
-    """One part of all observations."""
     try:
-        return (
-            _at(observations, path) if by_part else [_at(row, path) for row in observations] if path else observations
-        )
+        if by_part:
+            return at_path(observations, path)
+        return [at_path(row, path) for row in observations] if path else observations
     except UNREADABLE:
         name = ".".join(map(str, path))
         raise SpaceError(f"every observation should have a part {name!r}, as the agent's world gives it") from None
-
-
-def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
-    for key in path:
-        observation = observation[key]
-    return observation
 
 
 def _checked(leaf: Leaf, values: Any) -> np.ndarray:

@@ -104,7 +104,6 @@ class DeviceNStep:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """What changes."""
         return [self.slot, *self._rings.values()]
 
     @property
@@ -193,7 +192,6 @@ class DeviceNStep:
         return arrays | {"slot": self.slot.cpu().numpy().copy(), "rounds": self.rounds}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         if "masks" in state:
             self.store_masks(state["masks"].shape[2])
         slot, rounds = np.array(state["slot"]), state["rounds"]

@@ -20,7 +20,6 @@ from rookery.studies.storage.trial_table import Floats
 from rookery.studies.storage.trial_view import Distribution
 
 Method = Literal["ped-anova", "fanova"]
-METHODS: tuple[Method, ...] = ("ped-anova", "fanova")
 FEWEST = 8  # trials: with fewer, importances are noise
 MOST = {"ped-anova": 10_000, "fanova": 200}  # trials; fANOVA grows a forest of trees over them
 BEST = 0.1  # share of the trials

@@ -124,7 +124,6 @@ def table(studies_dir: str | Path = "studies") -> list[dict[str, Any]]:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows."""
     from rookery import printing
 
     shown = printing.table("", *HEADINGS)

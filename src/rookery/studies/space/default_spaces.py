@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.lazy import load_object
 from rookery.learners.registry import specs
 from rookery.worlds import registry
-from rookery.worlds.world_spec import load_object
 
 Space = dict[str, Any]
 

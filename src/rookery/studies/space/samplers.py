@@ -41,7 +41,6 @@ FIXED_PARAMS = "fixed_params"  # Optuna's name for the parameters of an enqueued
 
 
 def make_sampler(search: SearchOptions, space: SearchSpace) -> BaseSampler:
-    """The sampler of a search."""
     if search.sampler == "grid":
         return GridOrder(space)
     makers: dict[str, Callable[[int], BaseSampler]] = {

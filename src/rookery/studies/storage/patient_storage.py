@@ -243,7 +243,6 @@ class PatientStorage(BaseStorage):
         return self._rdb.engine.dialect.name
 
     def close(self) -> None:
-        """Close all connections."""
         self._rdb.remove_session()
         self._rdb.engine.dispose()
 

@@ -117,21 +117,9 @@ def near_names(name: str, names: Iterable[str]) -> str:
 # --- databases ----------------------------------------------------------------------------------------------------
 
 
-class Database(Protocol):
-    """What opens a connection for reading; `mark` stands for a value in its statements."""
-
-    mark: str
-    where: str
-
-    def open(self) -> Any: ...
-
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        """What its driver raises if it cannot be read."""
-
-
 class SqliteFile:
-    """A SQLite file, opened again for every look: one that was deleted is noticed."""
+    """A SQLite file, opened again for every look: one that was deleted is noticed. `mark` stands for a value in its
+    statements, and `errors` are what its driver raises if it cannot be read."""
 
     mark, errors = "?", (sqlite3.Error, OSError)
 
@@ -198,6 +186,9 @@ class OtherDatabase:
 
 
 # --- Optuna's tables ----------------------------------------------------------------------------------------------
+
+
+Database = SqliteFile | PostgresDatabase | OtherDatabase
 
 
 class SqlTrials:

@@ -140,7 +140,6 @@ def outcome_of(run: RunDir) -> PartOutcome | None:
 
 
 def reason_of(error: BaseException) -> str:
-    """An error in one line."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
     return printable(text)[:LONGEST_REASON]
 

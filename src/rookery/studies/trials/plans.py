@@ -12,11 +12,11 @@ import numpy as np
 
 from rookery.config import RunConfig
 from rookery.config.sections import SearchOptions
+from rookery.lazy import load_object
 from rookery.monitor.statistics import bootstrap_interval, interquartile_mean
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds import registry
 from rookery.worlds.built_in_worlds import BACKTEST
-from rookery.worlds.world_spec import load_object
 
 CROSS_VALIDATION = "rookery.studies.trials.market_plan:CrossValidationPlan"
 TRIAL_NAME = "trial-{number:05d}"

@@ -16,7 +16,6 @@ from typing import IO, NoReturn
 
 from rookery.engine.workers.child_process import PORTABLE, set_up_child
 
-STANDARD = 3  # descriptors: input, output and errors
 # What torch leaves open after it has looked at the CPU, and what nobody can change by reading.
 HARMLESS = ("/sys/", "/proc/", "/dev/null")
 

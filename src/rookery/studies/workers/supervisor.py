@@ -266,8 +266,6 @@ class WorkerProcess:
 
 
 class WorkerPlace(Protocol):
-    """The workers of a search."""
-
     shares: Shares  # how many trials are trained at a time, and the cores of each
 
     def supervise(self, store: StudyStore, base: RunConfig, train: bool) -> AbstractContextManager[Supervision]:

@@ -70,7 +70,6 @@ class TrialWorker(TrialClaims):
         self.stop, self._meanwhile = stop, meanwhile
 
     def run(self) -> None:
-        """All trials."""
         while not self.stop:
             trials = self._claim()
             if trials:

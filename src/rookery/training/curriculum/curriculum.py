@@ -108,7 +108,6 @@ class Curriculum(NoCurriculum):
 
     @property
     def phases(self) -> Phases:
-        """The phases of the envs."""
         return self.envs.phases
 
     @property

@@ -217,7 +217,6 @@ class RolloutResults:
         return [self._clock, self._episodes]
 
     def begin(self) -> None:
-        """A rollout begins."""
         self._clock.zero_()
         self._episodes.zero_()
         self._outcomes.fill_(NO_GAME)

@@ -56,7 +56,6 @@ class Opponents:
         return self._numbers[key]
 
     def begin_game(self, number: int, env: int, seed: int) -> None:
-        """A game begins."""
         self._players[number].begin(np.array([env]), [seed])
 
     def resume_game(self, number: int, env: int, seed: int) -> None:

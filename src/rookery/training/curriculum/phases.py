@@ -113,7 +113,6 @@ class Phases:
         return (self.index + min(1.0, share)) / len(self.all)
 
     def begin_next(self) -> None:
-        """Begin the next phase."""
         self.started_at = (self.started_at[0] + self.episodes, self.started_at[1] + self.steps)
         self.index += 1
         self.episodes = self.steps = 0

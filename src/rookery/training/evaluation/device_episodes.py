@@ -74,7 +74,6 @@ class DeviceEpisodes:
         return results
 
     def close(self) -> None:
-        """Close the envs."""
         self._chunk.release()
         self.engine.close()
 

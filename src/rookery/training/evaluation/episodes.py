@@ -230,5 +230,4 @@ class EpisodeEnvs:
         return observations, terminated | truncated, infos
 
     def close(self) -> None:
-        """Close the envs."""
         self.engine.close()

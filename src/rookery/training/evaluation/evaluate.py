@@ -211,7 +211,6 @@ def _num_envs(trained: TrainedRun) -> int:
 
 
 def _world_to_play(trained: TrainedRun, world: Any, options: dict[str, Any]) -> World:
-    """The world to play in."""
     if world is None and not options:
         return trained.world
     config = with_recorded_image_size(trained.config)

@@ -249,7 +249,6 @@ class GameEnvs:
                 )
 
     def close(self) -> None:
-        """Close the envs."""
         self.envs.close()
 
 

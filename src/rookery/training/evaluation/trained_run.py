@@ -50,7 +50,6 @@ class TrainedRun:
 
     @property
     def world(self) -> World:
-        """The world it was trained in."""
         return self.resolved.world
 
     def check_code(self) -> None:

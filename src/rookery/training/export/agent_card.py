@@ -41,7 +41,6 @@ def export_card(run: RunDir, out: str | Path | None = None, overwrite: bool = Fa
 
 
 def card_text(run: RunDir) -> str:
-    """The card."""
     config = build_config(run.read_config())
     events = jsonl.read(run.evaluations) if run.evaluations.is_file() else []
     lines = [{"step": event.step, **event.values} for event in events]

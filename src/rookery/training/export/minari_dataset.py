@@ -25,7 +25,6 @@ from rookery.training.storage.load_agent import write_agent
 
 
 def load_minari() -> Any:
-    """Import Minari."""
     try:
         import h5py  # noqa: F401 - what its files are
         import minari

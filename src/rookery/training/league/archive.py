@@ -168,7 +168,6 @@ class Archive:
         return name
 
     def load_policy(self, member: PastAgent) -> Agent:
-        """The agent of a member."""
         from rookery.training.storage.load_agent import (
             agent_from,  # imports torch, which showing ratings does not need
         )

@@ -21,7 +21,6 @@ def stored_rows(league: StoredLeague) -> list[dict[str, Any]]:
 
 
 def print_stored(league: StoredLeague, rows: list[dict[str, Any]]) -> None:
-    """Print it."""
     from rookery import printing
 
     members = len(league.archive.active)
@@ -47,7 +46,6 @@ def print_stored(league: StoredLeague, rows: list[dict[str, Any]]) -> None:
 
 
 def print_report(report: TournamentReport) -> None:
-    """Print it."""
     from rookery import printing
 
     title = f"{report.title}: {len(report.entries)} players, {report.games} games a pair, seed {report.seed}"

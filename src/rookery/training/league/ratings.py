@@ -133,7 +133,6 @@ class PairResults:
 
     @property
     def games(self) -> np.ndarray:
-        """Games of each pair."""
         return self.won + self.drawn + self.won.T
 
     @property

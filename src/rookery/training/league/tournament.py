@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from rookery.engine.seeding import child_seed
 from rookery.engine.settings import positive_int
@@ -32,20 +31,7 @@ AT_ONCE = 1024  # games, where steps are cheap: enough that call overhead is sma
 FEW_AT_ONCE = 64  # games, where steps are not cheap, or a player from a file has an instance per game
 
 
-class PlayTournament(Protocol):
-    """Plays a tournament, as `play_tournament` does."""
-
-    def __call__(
-        self,
-        duel: World,
-        players: Sequence[Player | Script],
-        games: int,
-        seed: int,
-        *,
-        backend: str,
-        progress: Callable[[int, int], None],
-        log: GameLog | None,
-    ) -> PairResults: ...
+PlayTournament = Callable[..., PairResults]  # as `play_tournament`
 
 
 def play_tournament(

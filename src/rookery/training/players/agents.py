@@ -139,7 +139,6 @@ class AgentPlayer:
         return {"begun": self._begun, "seeds": self._seeds, "clock": self._clock, "memory": self._memory}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         self._begun = state["begun"]
         self._seeds, self._clock, self._memory = (np.array(state[key]) for key in ("seeds", "clock", "memory"))
         self._noise = None

@@ -150,7 +150,6 @@ class RandomPlayer:
         return {"begun": self._begun, "seeds": self._seeds, "clock": self._clock}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from `state()`."""
         self._begun = state["begun"]
         self._seeds, self._clock = np.array(state["seeds"]), np.array(state["clock"])
 
@@ -197,7 +196,6 @@ class NumPyOpponent:
         self.name, self._agent = name, agent
 
     def begin(self) -> None:
-        """A game begins."""
         self._agent.reset()
 
     def act(self, observation: np.ndarray) -> np.ndarray:

@@ -41,7 +41,6 @@ class PopulationLoop:
 
     @property
     def active(self) -> list[Member]:
-        """The members that have not ended."""
         return list(self._active.values())
 
     def run(self) -> list[Outcome]:

@@ -38,13 +38,11 @@ class ArrayVectorEnv(VectorEnv):
         return self._tensors(observations), self._infos(observations, infos)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step all envs."""
         observations, *numbers, infos = self.envs.step(mapped(_array, actions))
         rewards, terminated, truncated = map(self._tensors, numbers)
         return self._tensors(observations), rewards, terminated, truncated, self._infos(observations, infos)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close the envs."""
         self.envs.close()
 
     def _infos(self, observations: Any, infos: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,6 @@ NO_STEP_LIMIT = 10**15  # `steps` of a run whose length is in episodes: more tha
 
 
 def all_opponents(config: RunConfig) -> list[Opponent]:
-    """The opponents of all phases."""
     return [opponent for phase in config.all_phases for opponent in phase.opponents]
 
 

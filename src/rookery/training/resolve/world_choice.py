@@ -64,7 +64,6 @@ class World:
 
     @cached_property
     def kernel_world(self) -> KernelWorld | None:
-        """The kernel world that this is, if it is one."""
         kernel = kernel_of(self.factory) if self.kernel else None
         return None if kernel is None else kernel.world
 

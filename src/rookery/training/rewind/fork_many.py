@@ -168,7 +168,6 @@ class ForkProcesses(SeedProcesses):
 def _wanted(
     config: RunConfig, settings: Mapping[str, Sequence[Any]], seeds: int | Sequence[int] | None
 ) -> list[tuple[dict[str, Any], int | None]]:
-    """The settings and the seed of each fork."""
     if isinstance(seeds, int):
         seeds = seed_list(str(seeds), config.seed + 1)
     combined = [dict(zip(settings, values, strict=True)) for values in itertools.product(*settings.values())]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rookery.engine.value_tree import copied_state
 from rookery.errors import StateError
 from rookery.learners.accelerator import Accelerator
 from rookery.learners.flat_adam import FlatAdam
@@ -22,7 +23,7 @@ def next_gradients(learner: Learner) -> tuple[Arrays, Arrays]:
     clipped. They are computed by the algorithm's plain code, and the learner is left as it was."""
     if not learner.ready():
         raise StateError("no update is due at this moment: rewind to one by `update`")
-    saved, accelerator = copied(learner.state()), learner.accelerator
+    saved, accelerator = copied_state(learner.state()), learner.accelerator
     minibatch: Arrays = {}
     gradients: dict[str, Tensor] = {}
     adams = dict(_adams(learner.parts()))
@@ -54,14 +55,6 @@ def next_gradients(learner: Learner) -> tuple[Arrays, Arrays]:
         for name, adam in adams.items()
         if name in gradients
         for k, (parameter, part) in enumerate(_parts(adam, gradients[name]))
-    }
-
-
-def copied(tree: Tree) -> Tree:
-    """With arrays of its own: those of a replay buffer are the buffer's."""
-    return {
-        name: copied(part) if isinstance(part, dict) else part.copy() if isinstance(part, np.ndarray) else part
-        for name, part in tree.items()
     }
 
 

@@ -12,12 +12,13 @@ from typing import Any, Self
 import numpy as np
 
 from rookery.console import say
+from rookery.engine.value_tree import copied_state
 from rookery.errors import OptionError
 from rookery.files import own_folder
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import Learner, Tree, module_state
-from rookery.training.rewind.gradients import batch_of, copied, next_gradients, norm
+from rookery.training.rewind.gradients import batch_of, next_gradients, norm
 from rookery.training.rewind.replay import Replay
 from rookery.training.run.callbacks import Callback
 from rookery.training.storage.moments import Moment, find_moment
@@ -99,7 +100,7 @@ class Rewound:
 
     def state(self) -> Tree:
         """All that a checkpoint of this moment would hold: agent, learner, envs, counters."""
-        return copied(self._replay.loop.tree())
+        return copied_state(self._replay.loop.tree())
 
     # --- whether it is exact ----------------------------------------------------------------------------------------
 

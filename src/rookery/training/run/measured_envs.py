@@ -150,7 +150,7 @@ def _try(run: ResolvedRun, envs: int) -> EnvsTrial:
             iterate()
             _wait(device)
         rate = (collector.steps - first) / (time.perf_counter() - begun)
-        memory = _peak_memory(device) - before
+        memory = (torch.cuda.max_memory_reserved(device) if device.type == "cuda" else 0) - before
         collector.close()
     return EnvsTrial(envs, rate, memory)
 
@@ -182,10 +182,6 @@ def _begin_memory(device: torch.device) -> int:
         return 0
     torch.cuda.reset_peak_memory_stats(device)
     return torch.cuda.memory_reserved(device)
-
-
-def _peak_memory(device: torch.device) -> int:
-    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else 0
 
 
 def _wait(device: torch.device) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from rookery.console import meanwhile, printable, say, silent
 from rookery.errors import FolderLost, RookeryError
 from rookery.files import own_folder
+from rookery.lazy import load_object
 from rookery.learners.agent import Agent
 from rookery.monitor.plot_process import plot_run_early
 from rookery.monitor.plots import learning_plot
@@ -28,7 +29,7 @@ from rookery.training.storage.trust import remember
 from rookery.user_code import OBJECT
 from rookery.user_dirs import state_folder
 from rookery.worlds import registry
-from rookery.worlds.world_spec import AgentReport, WorldSpec, load_object
+from rookery.worlds.world_spec import AgentReport, WorldSpec
 
 
 def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:

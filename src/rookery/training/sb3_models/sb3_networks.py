@@ -225,7 +225,6 @@ def _layer(rest: Arrays, prefix: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _widths(layers: Layers) -> list[int]:
-    """The widths of hidden layers."""
     return [len(bias) for _, bias in layers[:-1]]
 
 

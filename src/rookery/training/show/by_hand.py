@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -49,20 +49,6 @@ class EpisodesByHand:
         count = len(self.returns)
         text = f"{count} episode{'s' if count != 1 else ''} in {self.steps} steps"
         return text if not count else f"{text}: return{'s' if count > 1 else ''} {', '.join(map(_short, self.returns))}"
-
-
-class ActionKeys(Protocol):
-    """An action from the keys that are held."""
-
-    @property
-    def help(self) -> str:
-        """What the keys do."""
-
-    def action(self, down: Set[str]) -> Any:
-        """The action while these keys are held."""
-
-    def names(self) -> set[str]:
-        """All keys that it uses."""
 
 
 def keys_for(world: str, space: spaces.Space, env: Any = None) -> ActionKeys:
@@ -145,6 +131,9 @@ class KeysOfNumbers:
 
     def names(self) -> set[str]:
         return {key for pair in (*COLUMNS, *ARROWS) for key in pair}
+
+
+ActionKeys = KeysOfChoices | KeysOfEnv | KeysOfNumbers  # an action from the keys that are held
 
 
 def play_by_hand(

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rookery.errors import OptionError
+from rookery.lazy import load_object
 from rookery.training.players.file_player import find_opponent
 from rookery.worlds import registry
-from rookery.worlds.world_spec import load_object
 
 
 def play(

@@ -16,10 +16,11 @@ from rookery.engine.env_factory import kernel_of, resolve
 from rookery.errors import MissingExtra, RunError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
+from rookery.lazy import load_object
 from rookery.training.resolve.world_choice import World
 from rookery.training.show.episode import Matchup, OpponentWrapper
 from rookery.worlds import registry
-from rookery.worlds.world_spec import Viewer, load_object
+from rookery.worlds.world_spec import Viewer
 
 DEFAULT_FPS = 30.0
 
@@ -66,7 +67,6 @@ class RenderedEnv:
             raise RunError(f"{self.env} cannot be shown: its render() fails: {_why(error)}{render_hint()}") from error
 
     def end_episode(self, info: Mapping[str, Any]) -> None:
-        """An episode has ended with this info."""
         if self.viewer is not None:
             self.viewer.end_episode(info)
 

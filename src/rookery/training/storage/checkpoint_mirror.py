@@ -30,8 +30,6 @@ FOLDERS = ("league",)  # of the run's folder, which a resumed run needs
 
 
 class MirroredRun:
-    """The copy of one run."""
-
     def __init__(self, url: str, run: RunDir) -> None:
         self.url, self._run = url.rstrip("/"), run
         self._files, self._root = open_place(url, "checkpoints.mirror")

@@ -77,14 +77,11 @@ class OpenLeague:
 
 
 class OpenLeagues:
-    """All leagues by their ids."""
-
     def __init__(self, folders: RunFolders) -> None:
         self.folders = folders
         self._open = Kept[tuple[str, str], OpenLeague](MOST_KEPT)
 
     def find(self, place: str, name: str) -> OpenLeague:
-        """The league of this run."""
         folder = self.folders.find(place, name)
         if not is_league(folder):
             raise NotShown(f"there is no league of {name!r} in {place!r}")

@@ -84,7 +84,6 @@ class GameRecords:
         return PairResults.of(len(self.tournament.players), self.games[:, :NUMBER], self.games[:, WINNER])
 
     def find(self, first: int, second: int, number: int) -> np.ndarray | None:
-        """One game."""
         at = np.flatnonzero((self.games[:, :WINNER] == (first, second, number)).all(axis=1))
         return self.games[at[0]] if len(at) else None
 

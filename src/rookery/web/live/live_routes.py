@@ -33,7 +33,6 @@ NOT_SHOWN = ("world", "tables", "name", "runs_dir")  # of a config, among what s
 
 
 def live_routes() -> list[BaseRoute]:
-    """The routes of this package."""
     return [
         Route("/api/stream", table_stream), Route(RUN, details), Route(f"{RUN}/stream", run_stream),
         Route(f"{RUN}/diff", diff), Route(f"{RUN}/changed", changed),

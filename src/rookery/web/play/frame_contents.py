@@ -57,7 +57,6 @@ class FrameImages:
         return {**tiles, "format": "image/webp" if self._lossless else "image/jpeg", "pixelated": self._lossless}
 
     def encode(self, frames: Sequence[np.ndarray]) -> bytes:
-        """The image of all frames."""
         whole = np.zeros((self.rows * self.height, self.columns * self.width, 3), np.uint8)
         for k, frame in enumerate(frames):
             top, left = k // self.columns * self.height, k % self.columns * self.width

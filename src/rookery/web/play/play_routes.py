@@ -301,6 +301,5 @@ class PlayProcesses:
         await asyncio.to_thread(process.end)
 
     def close(self) -> None:
-        """End all of them."""
         while self._running:
             self._running.pop().end()

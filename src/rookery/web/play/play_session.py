@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from rookery.engine.env_factory import kernel_of, resolve
+from rookery.engine.value_tree import copied_state
 from rookery.errors import CheckpointError, OptionError, RunError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.learners.agent import Agent
 from rookery.training.resolve.world_choice import World, find
-from rookery.training.rewind.gradients import copied
 from rookery.training.rewind.replay import Replay
 from rookery.training.show.episode import OpponentWrapper, PlayLimits, ShownAgent, make_matchup, usual_opponent
 from rookery.training.show.grid import GridEnv, default_env_count
@@ -312,6 +312,6 @@ def agent_again(path: Path, step: int, tell: Tell) -> tuple[int, Agent, str]:
             now = begin + (step - begin) * part // PARTS
             tell({"kind": "replaying", "from": begin, "step": now, "to": step})
             replay.to(Moment(now, known=now))
-        agent = agent_from(copied(replay.loop.state.agent_tree()))
+        agent = agent_from(copied_state(replay.loop.state.agent_tree()))
         doubts, versions = replay.doubts(), replay.other_versions()
         return replay.loop.steps, agent, f"not exact: {doubts[0]}" if doubts else "; ".join(["exact", *versions])

@@ -24,7 +24,6 @@ from rookery.web.run_views.run_table import RunTable, TableChanges
 
 
 def run_routes() -> list[BaseRoute]:
-    """Routes of this package."""
     return [
         Route("/api/runs", runs),
         Route("/api/sparks", spark_lines),
@@ -113,7 +112,6 @@ def _has_metrics(path: Path) -> bool:
 
 
 def run_index(state: DashboardState) -> RunIndex:
-    """The rows of all runs."""
     return state.part("run index", lambda: RunIndex(state.folders, marks_of(state).of))
 
 
@@ -123,14 +121,12 @@ def table_changes(state: DashboardState) -> TableChanges:
 
 
 def run_table(state: DashboardState) -> RunTable:
-    """The table of all runs."""
     return state.part(
         "run table", lambda: RunTable(state.folders, run_index(state), table_changes(state), place_threads(state))
     )
 
 
 def metric_reader(state: DashboardState) -> MetricReader:
-    """The metrics of runs."""
     return state.part("metric reader", MetricReader)
 
 

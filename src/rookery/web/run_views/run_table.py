@@ -93,7 +93,6 @@ class TableChanges:
             return list(self._rows.values()), self.cursor
 
     def take_one(self, row: Mapping[str, Any]) -> None:
-        """Take note of one row."""
         with self._lock:
             name = str(row["id"])
             self._note({name: row} if self._rows.get(name) != row else {}, [])

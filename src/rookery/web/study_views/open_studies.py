@@ -88,8 +88,6 @@ class OpenStudy:
 
 
 class OpenStudies:
-    """All studies by their ids."""
-
     def __init__(self, folders: RunFolders) -> None:
         self._folders = folders
         self._open = Kept[tuple[str, str], OpenStudy](MOST_KEPT)

@@ -69,7 +69,6 @@ def pose_at(scratch: Any, body: int, part: float) -> Pose:
 
 
 def corner_at(body: int, corner: int, pose: Pose) -> tuple[float, float]:
-    """Where a corner of a body is."""
     x, y, cos, sin = pose
     own_x, own_y = BODY_X[body * RACKET_CORNERS + corner], BODY_Y[body * RACKET_CORNERS + corner]
     return x + cos * own_x - sin * own_y, y + sin * own_x + cos * own_y

@@ -146,7 +146,6 @@ class FusedPPO(CompiledAdvantages):
 
     @property
     def team(self) -> SliceTeam:
-        """The threads."""
         if self._lender is not None:
             return self._lender.team
         if self._team is None or not self._team.usable:
