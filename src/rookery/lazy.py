@@ -13,25 +13,25 @@ SIGNS = str.maketrans("(),", "   ")
 
 def lazy_names(
     package: str, check: Callable[[str], None] | None = None, modules: tuple[str, ...] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package. Its names are those that its file imports under `TYPE_CHECKING`: what
-    type checkers know, users get.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package. Its names are those that its file imports under
+    `TYPE_CHECKING`, as themselves: what type checkers know, users get.
 
     Args:
         check: Called with the module's name before it is imported.
         modules: Names that are modules of the package themselves, whatever type checkers are told.
 
     Example:
-        >>> find, _ = lazy_names("rookery.learners")
+        >>> find, *_ = lazy_names("rookery.learners")
         >>> find("LearnerSpec")
         <class 'rookery.learners.learner_spec.LearnerSpec'>
     """
     places: dict[str, str] = {}
     with open(str(sys.modules[package].__file__), encoding="utf-8") as file:  # pathlib would take longer to import
-        block = file.read().partition("if TYPE_CHECKING:\n")[2].partition("\n__all__")[0]
+        block = file.read().partition("if TYPE_CHECKING:\n")[2].partition("\n\n")[0]
     for imported in block.split("    from ")[1:]:
         home, _, found = imported.partition(" import ")
-        places |= dict.fromkeys(found.translate(SIGNS).split(), "" if home == package else home)
+        places |= dict.fromkeys(set(found.translate(SIGNS).split()) - {"as"}, "" if home == package else home)
     places |= dict.fromkeys(modules, "")
 
     def load(name: str) -> Any:
@@ -51,7 +51,7 @@ def lazy_names(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *places})
 
-    return load, names
+    return load, names, sorted(places)
 
 
 def load_object(place: str) -> Any:

@@ -271,6 +271,6 @@ def is_defined(names: list[str]) -> bool:
             file, inside = folder / "__init__.py", names[number:]
         return (
             not inside
-            or re.search(rf"^(class |def )?{inside[0]}\b|\"{inside[0]}\"", file.read_text(), re.M) is not None
+            or re.search(rf"^(class |def )?{inside[0]}\b|\bas {inside[0]}\b", file.read_text(), re.M) is not None
         )
     return True

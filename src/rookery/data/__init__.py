@@ -7,42 +7,27 @@ from typing import TYPE_CHECKING
 from rookery.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rookery.data.checks import Problem, problems, summary
-    from rookery.data.dataset import Bars, Dataset
-    from rookery.data.features import CRYPTO_FEATURES, FOREX_FEATURES, add_features, first_valid
-    from rookery.data.feeds.fetch import Download, fetch
-    from rookery.data.feeds.update import Updated, update
-    from rookery.data.opened_data import open_data, resample
-    from rookery.data.splits import Split, combinatorial_purged, holdout, paths, purged_kfold, timeline, walk_forward
-    from rookery.data.storage import read, write
-    from rookery.data.synth import synthesise
+    from rookery.data.checks import Problem as Problem, problems as problems, summary as summary
+    from rookery.data.dataset import Bars as Bars, Dataset as Dataset
+    from rookery.data.features import (
+        CRYPTO_FEATURES as CRYPTO_FEATURES,
+        FOREX_FEATURES as FOREX_FEATURES,
+        add_features as add_features,
+        first_valid as first_valid,
+    )
+    from rookery.data.feeds.fetch import Download as Download, fetch as fetch
+    from rookery.data.feeds.update import Updated as Updated, update as update
+    from rookery.data.opened_data import open_data as open_data, resample as resample
+    from rookery.data.splits import (
+        Split as Split,
+        combinatorial_purged as combinatorial_purged,
+        holdout as holdout,
+        paths as paths,
+        purged_kfold as purged_kfold,
+        timeline as timeline,
+        walk_forward as walk_forward,
+    )
+    from rookery.data.storage import read as read, write as write
+    from rookery.data.synth import synthesise as synthesise
 
-__all__ = [
-    "CRYPTO_FEATURES",
-    "FOREX_FEATURES",
-    "Bars",
-    "Dataset",
-    "Download",
-    "Problem",
-    "Split",
-    "Updated",
-    "add_features",
-    "combinatorial_purged",
-    "fetch",
-    "first_valid",
-    "holdout",
-    "open_data",
-    "paths",
-    "problems",
-    "purged_kfold",
-    "read",
-    "resample",
-    "summary",
-    "synthesise",
-    "timeline",
-    "update",
-    "walk_forward",
-    "write",
-]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -12,38 +12,19 @@ from typing import TYPE_CHECKING, Any
 from rookery.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rookery.deploy.paper.account_files import PaperStatus
-    from rookery.deploy.paper.bar_sources import KillLimits
-    from rookery.deploy.paper.paper import PaperOptions
-    from rookery.deploy.paper.paper_status import check_paper, paper_status
-    from rookery.deploy.paper.parity import Parity
-    from rookery.deploy.promotion import Deployment, Watcher, deploy
-    from rookery.deploy.registry import Registry, Version
-    from rookery.deploy.schedule import Plan, Schedule
-    from rookery.deploy.serving.client import Client
-    from rookery.deploy.serving.server import AgentServer
-    from rookery.monitor.alerts import Alerts
+    from rookery.deploy.paper.account_files import PaperStatus as PaperStatus
+    from rookery.deploy.paper.bar_sources import KillLimits as KillLimits
+    from rookery.deploy.paper.paper import PaperOptions as PaperOptions
+    from rookery.deploy.paper.paper_status import check_paper as check_paper, paper_status as paper_status
+    from rookery.deploy.paper.parity import Parity as Parity
+    from rookery.deploy.promotion import Deployment as Deployment, Watcher as Watcher, deploy as deploy
+    from rookery.deploy.registry import Registry as Registry, Version as Version
+    from rookery.deploy.schedule import Plan as Plan, Schedule as Schedule
+    from rookery.deploy.serving.client import Client as Client
+    from rookery.deploy.serving.server import AgentServer as AgentServer
+    from rookery.monitor.alerts import Alerts as Alerts
 
-__all__ = [
-    "AgentServer",
-    "Alerts",
-    "Client",
-    "Deployment",
-    "KillLimits",
-    "PaperOptions",
-    "PaperStatus",
-    "Parity",
-    "Plan",
-    "Registry",
-    "Schedule",
-    "Version",
-    "Watcher",
-    "check_paper",
-    "deploy",
-    "paper_status",
-]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(__name__)
 
 
 class _CallablePackage(ModuleType):

@@ -11,26 +11,16 @@ from typing import TYPE_CHECKING
 from rookery.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rookery.kernel.declarations import inlined, mark_problem, not_inlined, whole
-    from rookery.kernel.kernel_env import KernelEnv
-    from rookery.kernel.parallel_env import KernelParallelEnv
-    from rookery.kernel.random import integer, normal, uniform
-    from rookery.kernel.tables import Table, TableWindow
-    from rookery.kernel.world import KernelWorld
+    from rookery.kernel.declarations import (
+        inlined as inlined,
+        mark_problem as mark_problem,
+        not_inlined as not_inlined,
+        whole as whole,
+    )
+    from rookery.kernel.kernel_env import KernelEnv as KernelEnv
+    from rookery.kernel.parallel_env import KernelParallelEnv as KernelParallelEnv
+    from rookery.kernel.random import integer as integer, normal as normal, uniform as uniform
+    from rookery.kernel.tables import Table as Table, TableWindow as TableWindow
+    from rookery.kernel.world import KernelWorld as KernelWorld
 
-__all__ = [
-    "KernelEnv",
-    "KernelParallelEnv",
-    "KernelWorld",
-    "Table",
-    "TableWindow",
-    "inlined",
-    "integer",
-    "mark_problem",
-    "normal",
-    "not_inlined",
-    "uniform",
-    "whole",
-]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING
 from rookery.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rookery.studies.population.pbt import read_lineage, train_pbt
-    from rookery.studies.storage.study_view import StudyView, open_study
-    from rookery.studies.storage.trial_view import TrialView, VerifiedTrial
-    from rookery.studies.study_result import BestTrial, StudyResult
-    from rookery.training.population.batchable import why_not_batchable
-    from rookery.training.population.train_population import resume_population, train_population
+    from rookery.studies.population.pbt import read_lineage as read_lineage, train_pbt as train_pbt
+    from rookery.studies.storage.study_view import StudyView as StudyView, open_study as open_study
+    from rookery.studies.storage.trial_view import TrialView as TrialView, VerifiedTrial as VerifiedTrial
+    from rookery.studies.study_result import BestTrial as BestTrial, StudyResult as StudyResult
+    from rookery.training.population.batchable import why_not_batchable as why_not_batchable
+    from rookery.training.population.train_population import (
+        resume_population as resume_population,
+        train_population as train_population,
+    )
 
-__all__ = [
-    "BestTrial",
-    "StudyResult",
-    "StudyView",
-    "TrialView",
-    "VerifiedTrial",
-    "open_study",
-    "read_lineage",
-    "resume_population",
-    "train_pbt",
-    "train_population",
-    "why_not_batchable",
-]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(__name__)

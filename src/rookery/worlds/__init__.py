@@ -10,37 +10,24 @@ from typing import TYPE_CHECKING
 from rookery.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rookery.worlds.catch import Catch
-    from rookery.worlds.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
-    from rookery.worlds.mujoco.mujoco_world import MujocoWorld
-    from rookery.worlds.registry import names, specs
+    from rookery.worlds.catch import Catch as Catch
+    from rookery.worlds.classic import (
+        Acrobot as Acrobot,
+        CartPole as CartPole,
+        MountainCar as MountainCar,
+        MountainCarContinuous as MountainCarContinuous,
+        Pendulum as Pendulum,
+    )
+    from rookery.worlds.mujoco.mujoco_world import MujocoWorld as MujocoWorld
+    from rookery.worlds.registry import names as names, specs as specs
     from rookery.worlds.world_spec import (
-        AgentReport,
-        PlayableGame,
-        ShippedAgent,
-        TwoPlayerForm,
-        Viewer,
-        WorldOption,
-        WorldSpec,
+        AgentReport as AgentReport,
+        PlayableGame as PlayableGame,
+        ShippedAgent as ShippedAgent,
+        TwoPlayerForm as TwoPlayerForm,
+        Viewer as Viewer,
+        WorldOption as WorldOption,
+        WorldSpec as WorldSpec,
     )
 
-__all__ = [
-    "Acrobot",
-    "AgentReport",
-    "CartPole",
-    "Catch",
-    "MountainCar",
-    "MountainCarContinuous",
-    "MujocoWorld",
-    "Pendulum",
-    "PlayableGame",
-    "ShippedAgent",
-    "TwoPlayerForm",
-    "Viewer",
-    "WorldOption",
-    "WorldSpec",
-    "names",
-    "specs",
-]
-
-__getattr__, __dir__ = lazy_names(__name__)
+__getattr__, __dir__, __all__ = lazy_names(__name__)
