@@ -19,6 +19,7 @@ from rookery.config.sections import (
 )
 from rookery.config.train_options import Backend
 from rookery.gate import Inside, Reaches
+from rookery.learners.learner_spec import key
 from rookery.learners.registry import option_classes, specs
 from rookery.worlds import registry
 
@@ -36,29 +37,22 @@ def _valid(text: str) -> dict[str, Any]:
 class EvaluationOptions(ConfigTable):
     """How the agent is evaluated during a run: in separate envs, with seeds of their own."""
 
-    every: Count | None = Field(None, description="Steps between two evaluations; if omitted, ten evaluations per run.")
-    episodes: int = Field(10, ge=1, description="Number of episodes per evaluation.")
-    max_episodes: Count | None = Field(
-        None,
-        description="Largest number of episodes. An evaluation plays more than `evaluation.episodes` while the 95 % "
-        "interval of its mean is wider than +- 10 %. If omitted, 4 times `evaluation.episodes`; in worlds that are not "
-        "compiled, only while the evaluation takes few steps beside those of training, about a twentieth.",
-    )
-    seed: int | None = Field(
-        None, ge=0, lt=SEEDS, description="Seed of the evaluations; if omitted, derived from the run's seed."
-    )
-    stop_at: float | None = Field(
-        None, description="Stop the run once the mean return of an evaluation reaches this value."
-    )
-    deterministic: bool = Field(True, description="Use deterministic actions in evaluations, instead of sampled ones.")
-    every_episodes: Count | None = Field(None, description="Episodes between two evaluations, instead of steps.")
-    opponents: Annotated[list[str], Reaches("code", "files", "network", when_playing=True)] = Field(
-        [],
-        description="Opponents of an evaluation, with `evaluation.episodes` games against each; sides alternate. If "
-        "omitted, the agent is evaluated in the training world, or against the world's scripts if phases have "
-        "opponents.",
+    every: Count | None = key(None, "Steps between two evaluations; if omitted, ten evaluations per run.")
+    episodes: int = key(10, "Number of episodes per evaluation.", ge=1)
+    max_episodes: Count | None = key(
+        None, "Largest number of episodes. An evaluation plays more than `evaluation.episodes` while the 95 % "
+        "interval of its mean is wider than +- 10 %. If omitted, 4 times `evaluation.episodes`; in worlds that are "
+        "not compiled, only while the evaluation takes few steps beside those of training, about a twentieth.",
+    )  # fmt: skip
+    seed: int | None = key(None, "Seed of the evaluations; if omitted, derived from the run's seed.", ge=0, lt=SEEDS)
+    stop_at: float | None = key(None, "Stop the run once the mean return of an evaluation reaches this value.")
+    deterministic: bool = key(True, "Use deterministic actions in evaluations, instead of sampled ones.")
+    every_episodes: Count | None = key(None, "Episodes between two evaluations, instead of steps.")
+    opponents: Annotated[list[str], Reaches("code", "files", "network", when_playing=True)] = key(
+        [], "Opponents of an evaluation, with `evaluation.episodes` games against each; sides alternate. If omitted, "
+        "the agent is evaluated in the training world, or against the world's scripts if phases have opponents.",
         json_schema_extra=_valid("a list of names, or a string with names separated by commas"),
-    )
+    )  # fmt: skip
 
     @field_validator("opponents", mode="before")
     @classmethod
@@ -77,47 +71,41 @@ class EvaluationOptions(ConfigTable):
 class CheckpointOptions(ConfigTable):
     """Checkpoints, from which a run can be resumed."""
 
-    every: Count | None = Field(
-        None, description="Steps between two checkpoints; if omitted, ten per run, and more in a long one."
+    every: Count | None = key(None, "Steps between two checkpoints; if omitted, ten per run, and more in a long one.")
+    every_episodes: Count | None = key(None, "Episodes between two checkpoints, instead of steps.")
+    keep: int = key(3, "Number of latest checkpoints to keep; the best one is always kept.", ge=1)
+    budget: float = key(
+        100.0, "MB for earlier checkpoints too, for `rookery rewind`: the further back, the fewer are kept.", ge=0
     )
-    every_episodes: Count | None = Field(None, description="Episodes between two checkpoints, instead of steps.")
-    keep: int = Field(3, ge=1, description="Number of latest checkpoints to keep; the best one is always kept.")
-    budget: float = Field(
-        100.0,
-        ge=0,
-        description="MB for earlier checkpoints too, for `rookery rewind`: the further back, the fewer are kept.",
+    dir: Annotated[str | None, Reaches("files", when_playing=True)] = key(
+        None, "Folder of the checkpoints; if omitted, `checkpoints` in the run's folder.", min_length=1
     )
-    dir: Annotated[str | None, Reaches("files", when_playing=True)] = Field(
-        None, min_length=1, description="Folder of the checkpoints; if omitted, `checkpoints` in the run's folder."
-    )
-    mirror: Annotated[str | None, Reaches("network")] = Field(
-        None,
-        pattern=r"^[A-Za-z][A-Za-z0-9+.-]+://.",
-        description="URL that every checkpoint is copied to while the run continues, such as s3://bucket/runs; "
-        "`rookery resume URL/NAME` continues from there.",
-    )
-    replay: bool = Field(True, description="Save the replay buffer; without it, a resumed run differs.")
+    mirror: Annotated[str | None, Reaches("network")] = key(
+        None, "URL that every checkpoint is copied to while the run continues, such as s3://bucket/runs; `rookery "
+        "resume URL/NAME` continues from there.", pattern=r"^[A-Za-z][A-Za-z0-9+.-]+://.",
+    )  # fmt: skip
+    replay: bool = key(True, "Save the replay buffer; without it, a resumed run differs.")
 
 
 class MonitorOptions(ConfigTable):
     """Output of a run: panel, metrics, plots, reports, videos."""
 
-    verbose: bool = Field(True, description="Print progress and the summary; false prints nothing at all.")
-    panel: bool | Literal["auto"] = Field(
-        "auto", description="Show a live panel instead of plain lines; auto shows it on a terminal."
+    verbose: bool = key(True, "Print progress and the summary; false prints nothing at all.")
+    panel: bool | Literal["auto"] = key(
+        "auto", "Show a live panel instead of plain lines; auto shows it on a terminal."
     )
-    episodes: bool = Field(True, description="Write episodes.jsonl: one line per episode, a sample in long runs.")
-    system: bool = Field(True, description="Measure CPU, memory and GPU of the run, as metrics system/...")
-    tensorboard: bool = Field(True, description="Write metrics for TensorBoard.")
-    wandb: Annotated[bool, Reaches("network", name="Weights & Biases")] = Field(
-        False, description="Send metrics to Weights & Biases."
+    episodes: bool = key(True, "Write episodes.jsonl: one line per episode, a sample in long runs.")
+    system: bool = key(True, "Measure CPU, memory and GPU of the run, as metrics system/...")
+    tensorboard: bool = key(True, "Write metrics for TensorBoard.")
+    wandb: Annotated[bool, Reaches("network", name="Weights & Biases")] = key(
+        False, "Send metrics to Weights & Biases."
     )
-    mlflow: Annotated[bool, Reaches("network", name="MLflow")] = Field(False, description="Send metrics to MLflow.")
-    plot: bool = Field(True, description="Draw plots/learning.png when the run ends.")
-    report: bool = Field(
-        True, description="Write report/report.html when the run ends, in worlds that have a report, such as crypto."
+    mlflow: Annotated[bool, Reaches("network", name="MLflow")] = key(False, "Send metrics to MLflow.")
+    plot: bool = key(True, "Draw plots/learning.png when the run ends.")
+    report: bool = key(
+        True, "Write report/report.html when the run ends, in worlds that have a report, such as crypto."
     )
-    video: bool = Field(False, description="Record a video of the agent when the run ends.")
+    video: bool = key(False, "Record a video of the agent when the run ends.")
 
 
 # One section per learner, by its name in the registry.
@@ -139,68 +127,59 @@ class RunConfig(LearnerSections):
         description="The env to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, "
         f"{', or '.join(registry.names(plugins=False))}.",
     )
-    world_options: Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)] = Field(
-        {}, description="Keyword arguments of the world."
+    world_options: Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)] = key(
+        {}, "Keyword arguments of the world."
     )
-    tables: Annotated[dict[str, Any], Inside("shapes and hashes, which are only compared")] = Field(
-        {},
-        description="Shape and hash of each table of a kernel world, written by the run; resuming needs the same.",
+    tables: Annotated[dict[str, Any], Inside("shapes and hashes, which are only compared")] = key(
+        {}, "Shape and hash of each table of a kernel world, written by the run; resuming needs the same."
     )
-    steps: int = Field(
-        100_000,
+    steps: int = key(
+        100_000, "Number of steps to train for, counted over all envs; if only `episodes` is given, without limit.",
         gt=0,
-        description="Number of steps to train for, counted over all envs; if only `episodes` is given, without limit.",
+    )  # fmt: skip
+    episodes: Count | None = key(
+        None, "Number of episodes to train for, counted over all envs; with `steps`, whichever comes first."
     )
-    episodes: Count | None = Field(
-        None,
-        description="Number of episodes to train for, counted over all envs; with `steps`, whichever comes first.",
+    episode_length: Count | None = key(
+        None, "Truncate episodes after this many steps; if omitted, the world's own limit."
     )
-    episode_length: Count | None = Field(
-        None, description="Truncate episodes after this many steps; if omitted, the world's own limit."
-    )
-    seed: int = Field(0, ge=0, lt=SEEDS, description="The same seed and configuration give the same run.")
+    seed: int = key(0, "The same seed and configuration give the same run.", ge=0, lt=SEEDS)
 
-    num_envs: Count | Literal["auto", "adaptive"] = Field(
-        "auto", description="Number of parallel envs; auto measures at the start, adaptive also during the run."
+    num_envs: Count | Literal["auto", "adaptive"] = key(
+        "auto", "Number of parallel envs; auto measures at the start, adaptive also during the run."
     )
-    backend: Backend = Field(
-        "auto",
-        description="How the envs are stepped: serial, thread, process, kernel, cuda (a kernel world on a GPU, beside "
-        "the learner), tensor (a vector env of another library that returns tensors), or auto, which measures.",
+    backend: Backend = key(
+        "auto", "How the envs are stepped: serial, thread, process, kernel, cuda (a kernel world on a GPU, beside the "
+        "learner), tensor (a vector env of another library that returns tensors), or auto, which measures.",
+    )  # fmt: skip
+    workers: int | None = key(None, "Number of workers that step the envs; if omitted, measured.", ge=1)
+    start_method: Literal["spawn", "forkserver", "fork"] | None = key(
+        None, "Start method of worker processes; if omitted, the fastest of the safe ones."
     )
-    workers: int | None = Field(None, ge=1, description="Number of workers that step the envs; if omitted, measured.")
-    start_method: Literal["spawn", "forkserver", "fork"] | None = Field(
-        None, description="Start method of worker processes; if omitted, the fastest of the safe ones."
+    compiled: bool = key(True, "Use rookery's compiled version of the world if there is one.")
+    groups: Literal[1, 2] | None = key(
+        None, "With 2, half of the envs step while the policy acts for the other half; if omitted, chosen."
     )
-    compiled: bool = Field(True, description="Use rookery's compiled version of the world if there is one.")
-    groups: Literal[1, 2] | None = Field(
-        None,
-        description="With 2, half of the envs step while the policy acts for the other half; if omitted, chosen.",
+    step_timeout: float | None = key(
+        None, "Timeout of a step in seconds: then its worker is replaced, or a kernel world's step is stopped.", gt=0
     )
-    step_timeout: float | None = Field(
-        None,
-        gt=0,
-        description="Timeout of a step in seconds: then its worker is replaced, or a kernel world's step is stopped.",
+    on_failure: Literal["restart", "raise"] = key(
+        "restart", "Restart an env that fails and continue, or end the run with its error."
     )
-    on_failure: Literal["restart", "raise"] = Field(
-        "restart", description="Restart an env that fails and continue, or end the run with its error."
-    )
-    max_restarts: int = Field(10, ge=0, description="Restarts of one env allowed per minute; one more ends the run.")
-    bad_values: Literal["finite", "raise", "restart", "allow"] = Field(
-        "finite",
-        description="Values that an env may not return: finite refuses NaN and infinity, raise all values outside the "
+    max_restarts: int = key(10, "Restarts of one env allowed per minute; one more ends the run.", ge=0)
+    bad_values: Literal["finite", "raise", "restart", "allow"] = key(
+        "finite", "Values that an env may not return: finite refuses NaN and infinity, raise all values outside the "
         "space, restart does the same and restarts the env, allow refuses nothing.",
-    )
+    )  # fmt: skip
 
-    on_out_of_memory: Literal["raise", "lower"] = Field(
-        "raise",
-        description="When memory runs out: end the run with an error that names the two settings to lower, or lower "
-        "one and continue from the latest checkpoint.",
-    )
+    on_out_of_memory: Literal["raise", "lower"] = key(
+        "raise", "When memory runs out: end the run with an error that names the two settings to lower, or lower one "
+        "and continue from the latest checkpoint.",
+    )  # fmt: skip
 
-    learner: LearnerName = Field("auto", description="The learning algorithm; auto chooses by the action space.")
-    learning_rate: float | None = Field(
-        None, gt=0, description="Learning rate of the chosen learner; short for ppo.learning_rate and so on."
+    learner: LearnerName = key("auto", "The learning algorithm; auto chooses by the action space.")
+    learning_rate: float | None = key(
+        None, "Learning rate of the chosen learner; short for ppo.learning_rate and so on.", gt=0
     )
     device: Annotated[str, Inside("its pattern")] = Field(
         "auto",
@@ -209,21 +188,17 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid('"auto", "cpu", "cuda", "cuda:N" (GPU number N) or "mps"'),
     )
 
-    devices: Count | list[Annotated[int, Field(ge=0)]] = Field(
-        1,
-        description="GPUs that train together, each in a process with its share of the envs: how many, or a list of "
-        'their numbers; with `device` = "cpu", processes. The numbers of a run are those of one process, to float '
-        "tolerance. For ppo.",
-        json_schema_extra=_valid("an integer >= 1 or a list of integers >= 0"),
-    )
+    devices: Count | list[Annotated[int, Field(ge=0)]] = key(
+        1, "GPUs that train together, each in a process with its share of the envs: how many, or a list of their "
+        'numbers; with `device` = "cpu", processes. The numbers of a run are those of one process, to float '
+        "tolerance. For ppo.", json_schema_extra=_valid("an integer >= 1 or a list of integers >= 0"),
+    )  # fmt: skip
 
-    init_from: Annotated[str | None, Reaches("files", "network", "code")] = Field(
-        None,
-        min_length=1,
-        description="Begin with the weights and normalisers of another run: its name, its folder, latest, or a folder "
-        "of its checkpoints. Learner and networks are the same; everything else may differ.",
-        json_schema_extra=_valid("the name of a run, or the path of a run or a checkpoint"),
-    )
+    init_from: Annotated[str | None, Reaches("files", "network", "code")] = key(
+        None, "Begin with the weights and normalisers of another run: its name, its folder, latest, or a folder of "
+        "its checkpoints. Learner and networks are the same; everything else may differ.",
+        min_length=1, json_schema_extra=_valid("the name of a run, or the path of a run or a checkpoint"),
+    )  # fmt: skip
 
     name: Annotated[str | None, Inside("its pattern")] = Field(
         None,
@@ -231,8 +206,8 @@ class RunConfig(LearnerSections):
         description="Name of the run; if omitted, made of world, learner and seed.",
         json_schema_extra=_valid("a folder name of letters, digits and any of _ . + = , @ -"),
     )
-    runs_dir: Annotated[str, Inside("a recorded run is where it was found")] = Field(
-        "runs", min_length=1, description="Folder that contains one folder per run."
+    runs_dir: Annotated[str, Inside("a recorded run is where it was found")] = key(
+        "runs", "Folder that contains one folder per run.", min_length=1
     )
 
     callbacks: Annotated[list[str], Reaches("code")] = Field(
@@ -251,12 +226,11 @@ class RunConfig(LearnerSections):
         ),
     )
 
-    image_size: Count | Sides | Literal["auto", "full"] = Field(
-        "auto",
-        description="Size to which images of the observation are shrunk, by area averages: one number for height and "
+    image_size: Count | Sides | Literal["auto", "full"] = key(
+        "auto", "Size to which images of the observation are shrunk, by area averages: one number for height and "
         "width, or both. auto shrinks images of more than 256 x 256 pixels to 84 x 84; full keeps all pixels.",
         json_schema_extra=_valid('"auto", "full", an integer >= 1 or a list of two'),
-    )
+    )  # fmt: skip
 
     opponents: list[Opponent] = Field(
         [],
@@ -264,12 +238,11 @@ class RunConfig(LearnerSections):
         "run or file.py:Agent. A phase can have its own.",
         json_schema_extra=_valid('a name such as "self" or "strong", or a list of names or tables'),
     )
-    phases: list[Phase] = Field(
-        [],
-        description="Phases of the curriculum; each can change options of the world, opponents and rewards.",
+    phases: list[Phase] = key(
+        [], "Phases of the curriculum; each can change options of the world, opponents and rewards.",
         json_schema_extra=_valid("a list of tables, [[phases]] in TOML"),
-    )
-    reward_scale: float = Field(1.0, gt=0, description="Factor by which rewards are multiplied for the learner.")
+    )  # fmt: skip
+    reward_scale: float = key(1.0, "Factor by which rewards are multiplied for the learner.", gt=0)
     league: LeagueOptions = Field(default_factory=LeagueOptions, description="Archive of past agents to play against.")
     evaluation: EvaluationOptions = Field(
         default_factory=EvaluationOptions, description="Evaluation of the agent during a run."

@@ -38,6 +38,11 @@ ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma
 REPLAY_ADJUSTABLE = ALWAYS_ADJUSTABLE | {"batch_size", "updates_per_step", "updates_each", "tau"}
 
 
+def key(default: Any, description: str, **limits: Any) -> Any:
+    """A key of a configuration: what it is if it is not given, its help, and limits as those of pydantic's `Field`."""
+    return Field(default, description=description, **limits)
+
+
 class Options(BaseModel):
     """Options of all learners."""
 
@@ -45,55 +50,46 @@ class Options(BaseModel):
     adjustable: ClassVar[frozenset[str]] = ALWAYS_ADJUSTABLE  # what may change during a run
     replaces: ClassVar[dict[str, str]] = {}  # an option -> the one that it replaces if it is given
 
-    learning_rate: float = Field(3e-4, gt=0, description="Step size of the optimizer.")
-    learning_rate_schedule: ScheduleText = Field(
-        "constant", description="Factor of the learning rate over the run: constant, linear (to zero), or your own."
+    learning_rate: float = key(3e-4, "Step size of the optimizer.", gt=0)
+    learning_rate_schedule: ScheduleText = key(
+        "constant", "Factor of the learning rate over the run: constant, linear (to zero), or your own."
     )
-    gamma: float = Field(0.99, gt=0, le=1, description="Discount factor of rewards, per step.")
-    activation: Activation = Field("tanh", description="The activation function between layers.")
-    normalise_observations: bool = Field(
-        False,
-        description="Shift and scale vectors and images to mean 0 and standard deviation 1, by running statistics.",
+    gamma: float = key(0.99, "Discount factor of rewards, per step.", gt=0, le=1)
+    activation: Activation = key("tanh", "The activation function between layers.")
+    normalise_observations: bool = key(
+        False, "Shift and scale vectors and images to mean 0 and standard deviation 1, by running statistics."
     )
-    normalise_rewards: bool = Field(
-        False,
-        description="Scale rewards so that discounted returns have standard deviation 1, by running statistics.",
+    normalise_rewards: bool = key(
+        False, "Scale rewards so that discounted returns have standard deviation 1, by running statistics."
     )
-    images: Literal["auto", "cnn", "impala", "flat", "levels"] = Field(
-        "auto",
-        description="How images are read: cnn by convolutions, impala by a residual network, flat as one vector of all "
-        "pixels, levels as one vector with a number per pixel and level of grey. auto is cnn, but flat for images with "
-        "a side below 12 pixels, and levels if those have one plane.",
-    )
+    images: Literal["auto", "cnn", "impala", "flat", "levels"] = key(
+        "auto", "How images are read: cnn by convolutions, impala by a residual network, flat as one vector of all "
+        "pixels, levels as one vector with a number per pixel and level of grey. auto is cnn, but flat for images "
+        "with a side below 12 pixels, and levels if those have one plane.",
+    )  # fmt: skip
     network: Annotated[str | None, Reaches("code", when_playing=True)] = Field(
         None,
         pattern=r"\.py:|^object:",
         description="Your own network, such as my_file.py:MyNet: an encoder, or a whole actor and critic.",
         json_schema_extra={"words": "the name of a torch.nn.Module, such as my_file.py:MyNet"},
     )
-    network_options: Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)] = Field(
-        {}, description="Keyword arguments for your own network, such as {features_dim = 128}."
+    network_options: Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)] = key(
+        {}, "Keyword arguments for your own network, such as {features_dim = 128}."
     )
-    accelerate: bool = Field(
-        True,
-        description="Use the learner's accelerators (written-out gradients, compiled acting) where they fit; false "
-        "runs the plain algorithm, with the same results to float tolerance.",
-    )
-    precision: Precision = Field(
-        "auto",
-        description="On a GPU, how products of matrices are computed: float32, or faster as tf32 or bf16 with sums in "
+    accelerate: bool = key(
+        True, "Use the learner's accelerators (written-out gradients, compiled acting) where they fit; false runs the "
+        "plain algorithm, with the same results to float tolerance.",
+    )  # fmt: skip
+    precision: Precision = key(
+        "auto", "On a GPU, how products of matrices are computed: float32, or faster as tf32 or bf16 with sums in "
         "float32. auto is the fastest that learns as well as float32. A CPU computes in float32.",
-    )
-    deterministic: bool = Field(
-        True,
-        description="On a GPU, use only algorithms that give the same numbers in every run with the same seed. A run "
-        "says which operations of a network have none; false is faster for some networks.",
-    )
-    threads: int | None = Field(
-        None,
-        ge=1,
-        lt=2**16,
-        description="CPU threads for tensor operations; if omitted, measured once and stored with the run.",
+    )  # fmt: skip
+    deterministic: bool = key(
+        True, "On a GPU, use only algorithms that give the same numbers in every run with the same seed. A run says "
+        "which operations of a network have none; false is faster for some networks.",
+    )  # fmt: skip
+    threads: int | None = key(
+        None, "CPU threads for tensor operations; if omitted, measured once and stored with the run.", ge=1, lt=2**16
     )
 
     def adjusted(self, changes: Mapping[str, Any]) -> Self:
@@ -124,31 +120,29 @@ class ReplayOptions(Options):
 
     adjustable = REPLAY_ADJUSTABLE
 
-    activation: Activation = Field("relu", description="The activation function between layers.")
-    batch_size: int = Field(256, ge=1, description="Transitions in one update.")
-    buffer_size: int = Field(300_000, ge=1, description="Capacity of the replay buffer, in transitions.")
-    start_steps: int = Field(100, ge=0, description="Steps with random actions before learning begins.")
-    updates_per_step: float = Field(1.0, gt=0, le=10_000, description="Updates per step of an env.")
-    updates_each: UpdatesEach = Field(
-        "step", description="What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
+    activation: Activation = key("relu", "The activation function between layers.")
+    batch_size: int = key(256, "Transitions in one update.", ge=1)
+    buffer_size: int = key(300_000, "Capacity of the replay buffer, in transitions.", ge=1)
+    start_steps: int = key(100, "Steps with random actions before learning begins.", ge=0)
+    updates_per_step: float = key(1.0, "Updates per step of an env.", gt=0, le=10_000)
+    updates_each: UpdatesEach = key(
+        "step", "What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
     )
-    n_step: int = Field(1, ge=1, description="Rewards summed before the target network's value is added.")
+    n_step: int = key(1, "Rewards summed before the target network's value is added.", ge=1)
     hindsight: int = Field(
         0, ge=0, le=100,
         description="In worlds with goals: how often each transition is stored again, with a goal that was reached "
         "later in its episode; 0 for never, 4 is usual.",
     )  # fmt: skip
-    dataset: Annotated[str | None, Reaches("files")] = Field(
-        None,
-        min_length=1,
-        description="Recorded steps that are in the replay buffer before the first step: a Minari dataset by its name "
-        "or folder, or a .npz file.",
+    dataset: Annotated[str | None, Reaches("files")] = key(
+        None, "Recorded steps that are in the replay buffer before the first step: a Minari dataset by its name or "
+        "folder, or a .npz file.", min_length=1,
+    )  # fmt: skip
+    tau: float = key(0.005, "Share of the weights that the target network takes per update.", gt=0, le=1)
+    max_grad_norm: float | None = key(
+        None, "Gradients with a larger norm are scaled down to it; if omitted, none are.", gt=0
     )
-    tau: float = Field(0.005, gt=0, le=1, description="Share of the weights that the target network takes per update.")
-    max_grad_norm: float | None = Field(
-        None, gt=0, description="Gradients with a larger norm are scaled down to it; if omitted, none are."
-    )
-    hidden: Sizes = Field([256, 256], description="Widths of the hidden layers of each network.")
+    hidden: Sizes = key([256, 256], "Widths of the hidden layers of each network.")
 
     @property
     def steps_in_order(self) -> bool:
@@ -161,11 +155,11 @@ class PrioritisedOptions(ReplayOptions):
 
     adjustable = REPLAY_ADJUSTABLE | {"importance_exponent", "importance_steps", "priority_floor"}
 
-    prioritised: bool = Field(False, description="Replay transitions with a large TD error more often.")
-    priority_exponent: float = Field(0.6, ge=0, le=1, description="Exponent of TD errors as priorities (alpha).")
-    importance_exponent: float = Field(0.4, ge=0, le=1, description="Initial exponent of importance weights (beta).")
-    importance_steps: int = Field(50_000, ge=1, description="Steps over which that exponent rises to 1.")
-    priority_floor: float = Field(1e-6, gt=0, description="Added to each TD error, so that all are replayed sometimes.")
+    prioritised: bool = key(False, "Replay transitions with a large TD error more often.")
+    priority_exponent: float = key(0.6, "Exponent of TD errors as priorities (alpha).", ge=0, le=1)
+    importance_exponent: float = key(0.4, "Initial exponent of importance weights (beta).", ge=0, le=1)
+    importance_steps: int = key(50_000, "Steps over which that exponent rises to 1.", ge=1)
+    priority_floor: float = key(1e-6, "Added to each TD error, so that all are replayed sometimes.", gt=0)
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from rookery.errors import OptionError
 from rookery.learners.learner_spec import (
@@ -25,6 +25,7 @@ from rookery.learners.learner_spec import (
     ReplayOptions,
     Sizes,
     installed_specs,
+    key,
 )
 from rookery.learners.schedules import ScheduleText
 
@@ -108,10 +109,10 @@ class RolloutOptions(Options):
     adjustable = ALWAYS_ADJUSTABLE | {"minibatches", "batch_size", "epochs"}
     replaces = {"batch_size": "minibatches"}
 
-    rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
-    minibatches: int = Field(4, ge=1, description="Minibatches per epoch.")
-    batch_size: int | None = Field(None, ge=1, description="Rows of a minibatch; if given, it replaces `minibatches`.")
-    epochs: int = Field(4, ge=1, le=10_000, description="How many times an update uses its rollout.")
+    rollout_length: int = key(128, "Steps of each env between two updates.", ge=1)
+    minibatches: int = key(4, "Minibatches per epoch.", ge=1)
+    batch_size: int | None = key(None, "Rows of a minibatch; if given, it replaces `minibatches`.", ge=1)
+    epochs: int = key(4, "How many times an update uses its rollout.", ge=1, le=10_000)
 
     @property
     def trace_lambda(self) -> float:
@@ -127,28 +128,22 @@ class PPOOptions(RolloutOptions):
         "normalise_advantages",
     }  # fmt: skip
 
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
-    clip: float = Field(0.2, gt=0, description="Clip range of the probability ratio.")
-    clip_schedule: ScheduleText = Field(
-        "constant", description="Factor of the clip range over the run: constant, linear (to zero), or your own."
+    gae_lambda: float = key(0.95, "Lambda of generalised advantage estimation.", ge=0, le=1)
+    clip: float = key(0.2, "Clip range of the probability ratio.", gt=0)
+    clip_schedule: ScheduleText = key(
+        "constant", "Factor of the clip range over the run: constant, linear (to zero), or your own."
     )
-    clip_values: float | None = Field(None, gt=0, description="Clip range of value estimates; if omitted, no clipping.")
-    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
-    value_weight: float = Field(0.5, ge=0, description="Weight of the critic's loss.")
-    max_grad_norm: float = Field(0.5, gt=0, description="Gradients with a larger norm are scaled down to it.")
-    target_kl: float | None = Field(
-        None, gt=0, description="Stop an update once the KL divergence exceeds this; if omitted, never."
-    )
-    normalise_advantages: bool = Field(True, description="Shift and scale advantages within each minibatch.")
-    hidden: Sizes = Field([64, 64], description="Widths of the hidden layers, for actor and critic each.")
-    critic_hidden: Sizes | None = Field(
-        None, description="Widths of the critic's hidden layers; if omitted, those of `hidden`."
-    )
-    log_std: float = Field(0.0, description="For continuous actions: initial log of the standard deviation.")
-    noise: Colour = Field("gaussian", description=COLOUR_HELP)
-    recurrent: int | None = Field(
-        None, ge=1, lt=2**31, description="Width of a recurrent core (GRU); if omitted, there is none."
-    )
+    clip_values: float | None = key(None, "Clip range of value estimates; if omitted, no clipping.", gt=0)
+    entropy: float = key(0.0, "Weight of the entropy bonus.", ge=0)
+    value_weight: float = key(0.5, "Weight of the critic's loss.", ge=0)
+    max_grad_norm: float = key(0.5, "Gradients with a larger norm are scaled down to it.", gt=0)
+    target_kl: float | None = key(None, "Stop an update once the KL divergence exceeds this; if omitted, never.", gt=0)
+    normalise_advantages: bool = key(True, "Shift and scale advantages within each minibatch.")
+    hidden: Sizes = key([64, 64], "Widths of the hidden layers, for actor and critic each.")
+    critic_hidden: Sizes | None = key(None, "Widths of the critic's hidden layers; if omitted, those of `hidden`.")
+    log_std: float = key(0.0, "For continuous actions: initial log of the standard deviation.")
+    noise: Colour = key("gaussian", COLOUR_HELP)
+    recurrent: int | None = key(None, "Width of a recurrent core (GRU); if omitted, there is none.", ge=1, lt=2**31)
 
     @property
     def trace_lambda(self) -> float:
@@ -176,17 +171,15 @@ class SACOptions(ReplayOptions):
 
     adjustable = REPLAY_ADJUSTABLE | {"temperature", "target_entropy"}
 
-    temperature: float | Literal["auto"] = Field(
-        "auto", description="Weight of the entropy, or auto: learned so that the entropy meets its target."
+    temperature: float | Literal["auto"] = key(
+        "auto", "Weight of the entropy, or auto: learned so that the entropy meets its target."
     )
-    temperature_start: float = Field(1.0, gt=0, description="Initial value of a learned temperature.")
-    target_entropy: float | None = Field(
-        None, description="Target of the learned temperature; if omitted, minus the number of action dimensions."
+    temperature_start: float = key(1.0, "Initial value of a learned temperature.", gt=0)
+    target_entropy: float | None = key(
+        None, "Target of the learned temperature; if omitted, minus the number of action dimensions."
     )
-    noise: Colour = Field("gaussian", description=COLOUR_HELP)
-    critic_hidden: Sizes | None = Field(
-        None, description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
-    )
+    noise: Colour = key("gaussian", COLOUR_HELP)
+    critic_hidden: Sizes | None = key(None, "Widths of the critics' hidden layers; if omitted, those of `hidden`.")
 
     def adjusted(self, changes: Mapping[str, Any]) -> Self:
         copy = super().adjusted(changes)
@@ -222,31 +215,28 @@ class DQNOptions(PrioritisedOptions):
         "epsilon_per_env",
     }  # fmt: skip
 
-    batch_size: int = Field(64, ge=1, description="Transitions in one update.")
-    buffer_size: int = Field(100_000, ge=1, description="Capacity of the replay buffer, in transitions.")
-    start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
-    updates_per_step: float = Field(0.25, gt=0, le=10_000, description="Updates per step of an env.")
-    loss: Literal["huber", "squared"] = Field("huber", description="The loss of TD errors: Huber or half the square.")
-    dueling: bool = Field(True, description="Estimate the state's value and the actions' advantages separately.")
-    double: bool = Field(True, description="Choose the next action with the network, evaluate it with the target.")
-    n_step: int = Field(3, ge=1, description="Rewards summed before the target network's value is added.")
-    prioritised: bool = Field(True, description="Replay transitions with a large TD error more often.")
-    target_every: int = Field(1, ge=1, description="Updates between two updates of the target network.")
-    tau: float = Field(0.01, gt=0, le=1, description="Share of the weights that the target network takes each time.")
-    epsilon_start: float = Field(1.0, ge=0, le=1, description="Share of random actions at the start.")
-    epsilon_end: float = Field(0.05, ge=0, le=1, description="Share of random actions in the end.")
-    epsilon_steps: int = Field(10_000, ge=1, description="Steps over which that share falls.")
-    epsilon_decay: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="Factor of that share after each episode; if given, it replaces `epsilon_steps`.",
+    batch_size: int = key(64, "Transitions in one update.", ge=1)
+    buffer_size: int = key(100_000, "Capacity of the replay buffer, in transitions.", ge=1)
+    start_steps: int = key(1_000, "Steps with random actions before learning begins.", ge=0)
+    updates_per_step: float = key(0.25, "Updates per step of an env.", gt=0, le=10_000)
+    loss: Literal["huber", "squared"] = key("huber", "The loss of TD errors: Huber or half the square.")
+    dueling: bool = key(True, "Estimate the state's value and the actions' advantages separately.")
+    double: bool = key(True, "Choose the next action with the network, evaluate it with the target.")
+    n_step: int = key(3, "Rewards summed before the target network's value is added.", ge=1)
+    prioritised: bool = key(True, "Replay transitions with a large TD error more often.")
+    target_every: int = key(1, "Updates between two updates of the target network.", ge=1)
+    tau: float = key(0.01, "Share of the weights that the target network takes each time.", gt=0, le=1)
+    epsilon_start: float = key(1.0, "Share of random actions at the start.", ge=0, le=1)
+    epsilon_end: float = key(0.05, "Share of random actions in the end.", ge=0, le=1)
+    epsilon_steps: int = key(10_000, "Steps over which that share falls.", ge=1)
+    epsilon_decay: float | None = key(
+        None, "Factor of that share after each episode; if given, it replaces `epsilon_steps`.", gt=0, le=1
     )
-    epsilon_per_env: bool = Field(False, description="Spread the share over the envs: some explore more than others.")
-    max_grad_norm: float | None = Field(
-        10.0, gt=0, description='Gradients with a larger norm are scaled down to it; "none" for no limit.'
+    epsilon_per_env: bool = key(False, "Spread the share over the envs: some explore more than others.")
+    max_grad_norm: float | None = key(
+        10.0, 'Gradients with a larger norm are scaled down to it; "none" for no limit.', gt=0
     )
-    hidden: Sizes = Field([128, 128], description="Widths of the hidden layers.")
+    hidden: Sizes = key([128, 128], "Widths of the hidden layers.")
 
 
 DQN_SPEC = LearnerSpec(
@@ -274,27 +264,24 @@ class TD3Options(PrioritisedOptions):
         "exploration_noise", "policy_noise", "noise_clip", "policy_delay", "target_every", "min_critics", "target_mode",
     }  # fmt: skip
 
-    learning_rate: float = Field(1e-3, gt=0, description="Step size of the optimizer.")
-    start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
-    redq: bool = Field(
-        False,
-        description="REDQ: unless given, num_critics = 10, min_critics = 2, updates_per_step = 20, policy_delay = 4, "
+    learning_rate: float = key(1e-3, "Step size of the optimizer.", gt=0)
+    start_steps: int = key(1_000, "Steps with random actions before learning begins.", ge=0)
+    redq: bool = key(
+        False, "REDQ: unless given, num_critics = 10, min_critics = 2, updates_per_step = 20, policy_delay = 4, "
         "target_every = 1.",
+    )  # fmt: skip
+    num_critics: int = key(2, "Critics in the ensemble.", ge=1, lt=2**10)
+    min_critics: int = key(2, "Critics, chosen at random, whose smallest value is the target.", ge=1)
+    target_mode: Literal["min", "mean"] = key(
+        "min", "The target: the smallest value of `min_critics` critics, or the mean of all."
     )
-    num_critics: int = Field(2, ge=1, lt=2**10, description="Critics in the ensemble.")
-    min_critics: int = Field(2, ge=1, description="Critics, chosen at random, whose smallest value is the target.")
-    target_mode: Literal["min", "mean"] = Field(
-        "min", description="The target: the smallest value of `min_critics` critics, or the mean of all."
-    )
-    exploration_noise: float = Field(0.1, ge=0, description="Standard deviation of the noise on actions.")
-    noise: Colour = Field("gaussian", description=COLOUR_HELP)
-    policy_noise: float = Field(0.2, ge=0, description="Standard deviation of the noise on target actions.")
-    noise_clip: float = Field(0.5, ge=0, description="Limit of the noise on target actions.")
-    policy_delay: int = Field(2, ge=1, description="Updates of the critics per update of the actor.")
-    target_every: int = Field(2, ge=1, description="Updates between two updates of the target networks.")
-    critic_hidden: Sizes | None = Field(
-        None, description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
-    )
+    exploration_noise: float = key(0.1, "Standard deviation of the noise on actions.", ge=0)
+    noise: Colour = key("gaussian", COLOUR_HELP)
+    policy_noise: float = key(0.2, "Standard deviation of the noise on target actions.", ge=0)
+    noise_clip: float = key(0.5, "Limit of the noise on target actions.", ge=0)
+    policy_delay: int = key(2, "Updates of the critics per update of the actor.", ge=1)
+    target_every: int = key(2, "Updates between two updates of the target networks.", ge=1)
+    critic_hidden: Sizes | None = key(None, "Widths of the critics' hidden layers; if omitted, those of `hidden`.")
 
     @model_validator(mode="before")
     @classmethod
@@ -321,16 +308,16 @@ class PQNOptions(RolloutOptions):
 
     adjustable = RolloutOptions.adjustable | {"q_lambda", "epsilon_start", "epsilon_end", "epsilon_fraction"}
 
-    activation: Activation = Field("relu", description="The activation function between layers.")
-    rollout_length: int = Field(32, ge=1, description="Steps of each env between two updates.")
-    q_lambda: float = Field(0.65, ge=0, le=1, description="Lambda of the returns that values are fitted to.")
-    epsilon_start: float = Field(1.0, ge=0, le=1, description="Share of random actions at the start.")
-    epsilon_end: float = Field(0.05, ge=0, le=1, description="Share of random actions in the end.")
-    epsilon_fraction: float = Field(0.2, gt=0, le=1, description="Part of the run over which that share falls.")
-    max_grad_norm: float | None = Field(
-        10.0, gt=0, description='Gradients with a larger norm are scaled down to it; "none" for no limit.'
+    activation: Activation = key("relu", "The activation function between layers.")
+    rollout_length: int = key(32, "Steps of each env between two updates.", ge=1)
+    q_lambda: float = key(0.65, "Lambda of the returns that values are fitted to.", ge=0, le=1)
+    epsilon_start: float = key(1.0, "Share of random actions at the start.", ge=0, le=1)
+    epsilon_end: float = key(0.05, "Share of random actions in the end.", ge=0, le=1)
+    epsilon_fraction: float = key(0.2, "Part of the run over which that share falls.", gt=0, le=1)
+    max_grad_norm: float | None = key(
+        10.0, 'Gradients with a larger norm are scaled down to it; "none" for no limit.', gt=0
     )
-    hidden: Sizes = Field([128, 128], description="Widths of the hidden layers, which are layer-normalised.")
+    hidden: Sizes = key([128, 128], "Widths of the hidden layers, which are layer-normalised.")
 
     @property
     def trace_lambda(self) -> float:
@@ -358,27 +345,26 @@ class XQCOptions(SACOptions):
 
     adjustable = SACOptions.adjustable | {"policy_delay"}
 
-    batch_size: int = Field(256, ge=2, description="Transitions in one update.")
-    buffer_size: int = Field(1_000_000, ge=1, description="Capacity of the replay buffer, in transitions.")
-    start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
-    normalise_rewards: bool = Field(
-        True,
-        description="Scale rewards by running statistics: discounted returns have standard deviation 1, and none is "
-        "beyond `value_limit`.",
+    batch_size: int = key(256, "Transitions in one update.", ge=2)
+    buffer_size: int = key(1_000_000, "Capacity of the replay buffer, in transitions.", ge=1)
+    start_steps: int = key(1_000, "Steps with random actions before learning begins.", ge=0)
+    normalise_rewards: bool = key(
+        True, "Scale rewards by running statistics: discounted returns have standard deviation 1, and none is beyond "
+        "`value_limit`.",
+    )  # fmt: skip
+    temperature_start: float = key(0.01, "Initial value of a learned temperature.", gt=0)
+    target_entropy: float | None = key(
+        None, "Target of the learned temperature; if omitted, minus half the number of action dimensions."
     )
-    temperature_start: float = Field(0.01, gt=0, description="Initial value of a learned temperature.")
-    target_entropy: float | None = Field(
-        None, description="Target of the learned temperature; if omitted, minus half the number of action dimensions."
+    tau: float = key(
+        0.005, "Share of the weights that the target critics take per update; 1 for no targets.", gt=0, le=1
     )
-    tau: float = Field(
-        0.005, gt=0, le=1, description="Share of the weights that the target critics take per update; 1 for no targets."
-    )
-    policy_delay: int = Field(3, ge=1, description="Updates of the critics per update of the actor.")
-    atoms: int = Field(101, ge=2, lt=2**16, description="Values among which the critics distribute probability.")
-    value_limit: float = Field(5.0, gt=0, description="The atoms lie between minus this and this.")
-    hidden: Sizes = Field([256, 256, 256, 256], description="Widths of the actor's hidden layers.")
-    critic_hidden: Sizes | None = Field(
-        [512, 512, 512, 512], description="Widths of the critics' hidden layers; if omitted, those of `hidden`."
+    policy_delay: int = key(3, "Updates of the critics per update of the actor.", ge=1)
+    atoms: int = key(101, "Values among which the critics distribute probability.", ge=2, lt=2**16)
+    value_limit: float = key(5.0, "The atoms lie between minus this and this.", gt=0)
+    hidden: Sizes = key([256, 256, 256, 256], "Widths of the actor's hidden layers.")
+    critic_hidden: Sizes | None = key(
+        [512, 512, 512, 512], "Widths of the critics' hidden layers; if omitted, those of `hidden`."
     )
 
 
