@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,22 @@ def test_the_steps_are_commands_that_exist(plan: Plan) -> None:
             build_parser().parse_args(step.words)
     assert [step.words[0] for step in plan.steps("x")] == ["data", "search", "deploy"]
     assert [step.name for step in Plan("a", "CartPole-v1", "agents").steps("x")] == ["search", "promote"]
+
+
+def test_the_champion_trades_on_paper_after_the_gate(plan: Plan) -> None:
+    """Then the log is checked; where no account was traded, it is not."""
+    traded = replace(plan, paper="data/5m", trust=("--trust",))
+    steps = traded.steps("x")
+    assert [step.words[0] for step in steps] == ["data", "search", "deploy", "paper", "paper"]
+    options = [build_parser().parse_args(step.words) for step in steps[3:]]
+    assert options[0].data == "data/5m" and not options[0].check and options[1].check
+    assert all(each.name == "agents" and each.trust for each in options)
+    commands = Commands(paper="exit 1")
+    state, alerts = run(traded, commands, attempts=1)
+    assert states(state) == {
+        "data": "finished", "search": "finished", "promote": "finished", "paper": "failed", "parity": "skipped",
+    }  # fmt: skip
+    assert len(alerts.sent) == 1 and commands.verbs[-1] == "paper"
 
 
 def test_a_period_is_done_once(plan: Plan) -> None:

@@ -209,8 +209,8 @@ FAILED = 1  # the exit status if a step of the last period has failed
 def add_schedule(commands: Commands) -> None:
     parser = add_command(
         commands, "schedule", _schedule, "update data, search again and promote better agents, every day",
-        "Runs `rookery data update`, `rookery search` and `rookery deploy` one after the other. The study of a period "
-        "is called NAME-DATE. A step that fails is attempted three times, then an alert is sent. After a restart, what "
+        "Runs `rookery data update`, `rookery search` and `rookery deploy` one after the other, and with --paper "
+        "`rookery paper` and its --check. The study of a period is called NAME-DATE. A step that fails is attempted three times, then an alert is sent. After a restart, what "
         "was finished in the same period is not repeated.",
         "rookery schedule crypto.toml --to agents/crypto --data data/5m --every 24h",
     )  # fmt: skip
@@ -223,6 +223,7 @@ def add_schedule(commands: Commands) -> None:
     takes(parser, "--study-name NAME", "the beginning of the studies' names (that of the config)")
     takes(parser, "--studies-dir DIR", "the folder that contains the studies (studies)")
     takes(parser, "--margin M", "as for `rookery deploy`", type=float)
+    takes(parser, "--paper PATH", "bars on which the champion then trades on paper, to their end")
     arguments.set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
     arguments.trust_argument(parser)
 
@@ -230,7 +231,7 @@ def add_schedule(commands: Commands) -> None:
 def _schedule(options: argparse.Namespace) -> int:
     from rookery.deploy.schedule import ATTEMPTS, schedule
 
-    names = ("data", "every", "at", "study_name", "studies_dir", "margin", "trust")
+    names = ("data", "every", "at", "study_name", "studies_dir", "margin", "trust", "paper")
     chosen = {name: getattr(options, name) for name in names}
     made = schedule(
         options.config, options.to, overrides=options.set, attempts=1 if options.once else ATTEMPTS, **chosen

@@ -1,4 +1,4 @@
-"""Renews an agent on a schedule: bring the data up to date, search again, promote what is better.
+"""Renews an agent on a schedule: bring the data up to date, search again, promote what is better, trade it on paper.
 
 Each step is a command of its own, in a process of its own: a step that fails or is killed takes nothing else down. What
 has been done is in a file, so that a restart repeats no finished step of the same period.
@@ -58,6 +58,8 @@ class Plan:
     studies_dir: str = "studies"
     search: tuple[str, ...] = ()  # further words of `rookery search`
     deploy: tuple[str, ...] = ()  # further words of `rookery deploy`
+    paper: str | None = None  # bars on which the champion trades on paper
+    trust: tuple[str, ...] = ()  # "--trust", or nothing
 
     def period(self, now: float) -> tuple[str, float]:
         """The name of the present period, and when the next one begins.
@@ -73,11 +75,19 @@ class Plan:
         """The commands of a period. A study is of one period: values on other data cannot be compared."""
         study, where = f"{self.name}-{period}", ("--studies-dir", self.studies_dir)
         update = [Step("data", ("data", "update", self.data))] if self.data else []
+        trade, check = (
+            ("paper", self.registry, *words, *self.trust) for words in (("--data", self.paper or ""), ("--check",))
+        )
+        trading = [Step("paper", trade, needs="promote"), Step("parity", check, needs="paper")] if self.paper else []
         return [
             *update,
             Step("search", ("search", self.config, "--study-name", study, *where, "--no-panel", *self.search)),
-            Step("promote", ("deploy", study, "--to", self.registry, *where, "--json", *self.deploy), needs="search"),
-        ]
+            Step(
+                "promote", ("deploy", study, "--to", self.registry, *where, "--json", *self.deploy, *self.trust),
+                needs="search",
+            ),
+            *trading,
+        ]  # fmt: skip
 
     @property
     def state_file(self) -> Path:
@@ -96,10 +106,11 @@ def schedule(
     margin: float | None = None,
     overrides: Sequence[str] = (),
     trust: bool = False,
+    paper: str | Path | None = None,
     attempts: int = ATTEMPTS,
 ) -> Schedule:
-    """Update data, search again and promote what is better, every day. Returns the schedule: its `run()` works until
-    `stop()`, `run(once=True)` does what is left of this period and returns what became of it.
+    """Update data, search again, promote what is better and trade it on paper, every day. Returns the schedule: its
+    `run()` works until `stop()`, `run(once=True)` does what is left of this period and returns what became of it.
 
     The configuration is checked now, and not when the first search begins at night.
 
@@ -114,11 +125,14 @@ def schedule(
         margin: By how much a candidate must be better, as for `rookery.deploy`.
         overrides: Changes of the config, such as "search.n_trials=50".
         trust: Run the code of the runs' world without a question.
+        paper: A file or folder of bars on which the champion trades on paper, up to their end, as in `rookery.paper`;
+            then the account is compared with a backtest. In the next period it continues with the new bars.
         attempts: How often a step that fails is tried, before an alert is sent.
     """
     checked = user_config(config, overrides)
-    if data is not None and not Path(data).exists():
-        raise OptionError(f"--data {data}: there is no such file or folder; `rookery data fetch` makes one")
+    for option, path in (("--data", data), ("--paper", paper)):
+        if path is not None and not Path(path).exists():
+            raise OptionError(f"{option} {path}: there is no such file or folder; `rookery data fetch` makes one")
     try:
         period = float(seconds_in(every))
     except ValueError as error:
@@ -128,7 +142,8 @@ def schedule(
         name=name, config=str(config), registry=str(to), data=None if data is None else str(data), every=period,
         at=_seconds(at), studies_dir=str(studies_dir or checked.search.studies_dir),
         search=tuple(word for change in overrides for word in ("--set", change)),
-        deploy=(*(() if margin is None else ("--margin", str(margin))), *(("--trust",) if trust else ())),
+        deploy=() if margin is None else ("--margin", str(margin)), trust=("--trust",) if trust else (),
+        paper=None if paper is None else str(paper),
     )  # fmt: skip
     return Schedule(plan, attempts=attempts)
 
