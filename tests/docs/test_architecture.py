@@ -23,25 +23,21 @@ STARTERS = [SRC / "engine/workers/launcher.py", SRC / "engine/workers/linux.py"]
 
 
 @cache
-def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
-
-
-@cache
 def public_classes() -> dict[str, list[Path]]:
     """Every public class at the top level of a module, and the files that define one of that name."""
     found: dict[str, list[Path]] = {}
-    for path, tree in trees().items():
-        for node in tree.body:
+    for path in SRC.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(path)
     return found
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """The modules that a file imports, anywhere in it, and those that it names as text to load them later."""
     found: set[str] = set()
-    for node in ast.walk(trees()[path]):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
         elif isinstance(node, ast.Import):
@@ -139,6 +135,8 @@ def test_no_two_public_classes_have_one_name():
 def test_file_names_are_unique():
     """So that a reader finds a file by its name. Worlds are siblings of a kind, and may share file names."""
     names = Counter(
-        path.name for path in trees() if not path.name.startswith("__") and path.relative_to(SRC).parts[0] != "worlds"
+        path.name
+        for path in SRC.rglob("*.py")
+        if not path.name.startswith("__") and path.relative_to(SRC).parts[0] != "worlds"
     )
     assert sum(count - 1 for count in names.values()) <= MOST_EQUAL_FILE_NAMES
