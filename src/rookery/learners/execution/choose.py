@@ -18,19 +18,33 @@ if TYPE_CHECKING:
 
 # By the algorithm's class, best first: the first one that supports a learner serves it.
 ACCELERATORS = {
-    f"rookery.learners.algorithms.{algorithm}": tuple(names.split())
-    for algorithm, names in {
-        "ppo:PPO": "kernels.cpu.fused_ppo:FusedPPO kernels.gpu.fused_device_ppo:DevicePPO "
-        "execution.rollout_device:CapturedPPO kernels.cpu.fused_ppo:CompiledAdvantages",
-        "pqn:PQN": "kernels.cpu.fused_pqn:FusedPQN kernels.gpu.fused_device_ppo:DevicePQN "
-        "execution.rollout_device:CapturedRollout kernels.cpu.fused_ppo:CompiledAdvantages",
-        "dqn:DQN": "kernels.cpu.fused_dqn:FusedDQN",
-        "sac:SAC": "kernels.cpu.team_sac:TeamSAC kernels.gpu.device_actor_critic:DeviceSAC "
+    "rookery.learners.algorithms.ppo:PPO": (
+        "kernels.cpu.fused_ppo:FusedPPO",
+        "kernels.gpu.fused_device_ppo:DevicePPO",
+        "execution.rollout_device:CapturedPPO",
+        "kernels.cpu.fused_ppo:CompiledAdvantages",
+    ),
+    "rookery.learners.algorithms.pqn:PQN": (
+        "kernels.cpu.fused_pqn:FusedPQN",
+        "kernels.gpu.fused_device_ppo:DevicePQN",
+        "execution.rollout_device:CapturedRollout",
+        "kernels.cpu.fused_ppo:CompiledAdvantages",
+    ),
+    "rookery.learners.algorithms.dqn:DQN": ("kernels.cpu.fused_dqn:FusedDQN",),
+    "rookery.learners.algorithms.sac:SAC": (
+        "kernels.cpu.team_sac:TeamSAC",
+        "kernels.gpu.device_actor_critic:DeviceSAC",
         "kernels.gpu.device_actor_critic:SquashedSAC",
-        "td3:TD3": "kernels.cpu.team_td3:TeamTD3 kernels.cpu.fused_td3:FusedTD3 "
+    ),
+    "rookery.learners.algorithms.td3:TD3": (
+        "kernels.cpu.team_td3:TeamTD3",
+        "kernels.cpu.fused_td3:FusedTD3",
         "kernels.gpu.device_actor_critic:DeviceTD3",
-        "xqc:XQC": "kernels.cpu.host_xqc:HostXQC kernels.gpu.device_actor_critic:SquashedXQC",
-    }.items()
+    ),
+    "rookery.learners.algorithms.xqc:XQC": (
+        "kernels.cpu.host_xqc:HostXQC",
+        "kernels.gpu.device_actor_critic:SquashedXQC",
+    ),
 }
 
 
