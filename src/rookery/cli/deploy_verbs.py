@@ -210,8 +210,8 @@ def add_schedule(commands: Commands) -> None:
     parser = add_command(
         commands, "schedule", _schedule, "update data, search again and promote better agents, every day",
         "Runs `rookery data update`, `rookery search` and `rookery deploy` one after the other, and with --paper "
-        "`rookery paper` and its --check. The study of a period is called NAME-DATE. A step that fails is attempted three "
-        "times, then an alert is sent. After a restart, what was finished in the same period is not repeated.",
+        "`rookery paper` and its --check. The study of a period is called NAME-DATE. A step that fails is attempted "
+        "three times, then an alert is sent. After a restart, what was finished in the same period is not repeated.",
         "rookery schedule crypto.toml --to agents/crypto --data data/5m --every 24h",
     )  # fmt: skip
     takes(parser, "config CONFIG", "what to search: a config file or a world, as for `search`")
