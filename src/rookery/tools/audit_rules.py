@@ -125,7 +125,7 @@ class Comparisons:
 
     def _differing(self, position: int, shown: Callable[[Trace], Sequence[Any]]) -> Trace | None:
         """An episode whose bars differ from a position on, and with them what is shown; None if there is none. What is
-        missing because an episode ended before is no difference: what ended it knew of the bars."""
+        missing because an episode ended before is not a difference: what ended it knew of the bars."""
         usual, played = shown(self.usual), self._traces.setdefault(position, [])
         for k, other in enumerate(self.future.others):
             if k == len(played):
