@@ -52,8 +52,14 @@ def test_a_run_on_a_gpu_starts_without_compilers() -> None:
 import sys, torch
 import rookery.training.run.train
 from rookery.learners.kernels.gpu.precision import Products
+from gymnasium.spaces import Box, Discrete
+from rookery.learners.registry import PPOOptions
+from rookery.training.run.out_of_memory import learner_size
 with Products("auto", True, torch.device("cuda"), images=False):
     pass
+for kind in ("cnn", "impala"):
+    options = PPOOptions(images=kind)
+    learner_size("ppo", Box(0, 255, (84, 84), "uint8"), Discrete(2), options, 1)
 print([name for name in ("numba", "torch._dynamo", "triton", "matplotlib") if name in sys.modules])
 """
     answer = run(code)

@@ -47,6 +47,15 @@ class ImageInput(nn.Module):
         self.leaf = leaf
         self.norm = RunningNorm(math.prod(leaf.shape), floor) if normalise else None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width of `planes`. Sizes of layers follow from it by arithmetic: to pass an example
+        through them on torch's meta device, where the size of a net is found out, imports its compiler for 1.4 s."""
+        shape = self.leaf.shape
+        if len(shape) == 2:
+            return 1, *shape
+        return (shape[-1], *shape[:-1]) if self.leaf.channels_last else shape
+
     def planes(self, image: Tensor) -> Tensor:
         """[batch, channels, height, width], as numbers near 0 to 1."""
         if len(self.leaf.shape) == 2:
@@ -110,16 +119,15 @@ class ImageNet(ImageInput):
 
     def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
         super().__init__(leaf, normalise, IMAGE_FLOOR)
-        shape = self.planes(torch.zeros(1, *leaf.shape)).shape
-        plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
+        channels, *sides = self.shape
+        plan = next(plan for plan in IMAGE_PLANS if min(sides) >= plan.side)
         self.features = plan.features
-        channels, layers = shape[1], list[nn.Module]()
+        layers = list[nn.Module]()
         for width, kernel, stride in plan.convolutions:
             layers += [orthogonal(nn.Conv2d(channels, width, kernel, stride)), nn.ReLU()]
-            channels = width
+            channels, sides = width, [(side - kernel) // stride + 1 for side in sides]
         self.convolutions = nn.Sequential(*layers, nn.Flatten())
-        flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
-        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
+        self.project = nn.Sequential(orthogonal(nn.Linear(channels * math.prod(sides), self.features)), nn.ReLU())
 
     def forward(self, image: Tensor) -> Tensor:
         """Features of a batch of images."""
@@ -132,15 +140,14 @@ class ResidualImageNet(ImageInput):
 
     def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
         super().__init__(leaf, normalise, IMAGE_FLOOR)
-        channels = self.planes(torch.zeros(1, *leaf.shape)).shape[1]
+        channels, *sides = self.shape
         stages = list[nn.Module]()
         for width in RESIDUAL_WIDTHS:
             stages += [_same_size(channels, width), HalvingPool(), ResidualBlock(width), ResidualBlock(width)]
-            channels = width
+            channels, sides = width, [(side + 1) // 2 for side in sides]
         self.stages = nn.Sequential(*stages, nn.ReLU(), nn.Flatten())
-        flat = self.stages(self.planes(torch.zeros(1, *leaf.shape))).shape[1]
         self.features = RESIDUAL_FEATURES
-        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
+        self.project = nn.Sequential(orthogonal(nn.Linear(channels * math.prod(sides), self.features)), nn.ReLU())
 
     def forward(self, image: Tensor) -> Tensor:
         """Features of a batch of images."""
