@@ -171,7 +171,9 @@ def commands() -> Iterator[tuple[str, list[str]]]:
             words: list[str] = []
             text = ""
             for line in block.splitlines():
-                text += line.removeprefix("$ ") + "\n"
+                text += line.removeprefix("$ ").removesuffix("\\") + "\n" * (not line.endswith("\\"))
+                if line.endswith("\\"):  # the next line continues it
+                    continue
                 try:
                     words = shlex.split(text, comments=True)
                 except ValueError:  # the quotes are still open

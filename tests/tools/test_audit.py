@@ -54,7 +54,7 @@ def test_the_markets_of_rookery_are_clean() -> None:
 def test_a_forex_account_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)  # in plain Python
     bars = synthesise(bars=100, timeframe="1h", seed=1, kind="forex", symbols=("EURUSD", "USDJPY"))
-    report = rookery.audit(forex_account, bars, steps=12, columns="close", lookback=1, window=0, leverage=1.0)
+    report = rookery.audit(forex_account, bars, steps=6, columns="close", lookback=1, window=0, leverage=1.0)
     assert report.passed and not report.notes, str(report)
 
 
@@ -65,7 +65,7 @@ def test_perpetuals_are_clean(action_type: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)  # in plain Python
     bars = synthesise(1, 100, "1h", seed=1)
     options = {"action_type": action_type, "columns": "close", "lookback": 1, "window": 0, "leverage": 1.0}
-    report = rookery.audit(perpetuals, bars, steps=12, **options)
+    report = rookery.audit(perpetuals, bars, steps=6, **options)
     assert report.passed and not report.notes, str(report)
 
 

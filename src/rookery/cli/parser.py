@@ -49,7 +49,7 @@ def takes(
     >>> [takes(parser, "--bars --n N", "number of bars", 60).help, takes(parser, "--force", "overwrite it").help]
     ['number of bars (60)', 'overwrite it']
     >>> parser.parse_args(["--n", "7"])
-    Namespace(bars=7, force=False, given_by={'bars': ('--n', '7')})
+    Namespace(bars=7, force=False, given_by={'bars': ('--n', 7)})
     """
     names = [word for word in words.split() if word.startswith("-")] or words.split()[:1]
     metavar = words.split()[len(names) :]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import rookery
+from rookery.engine.value_tree import copied_state
 from rookery.errors import RunError
-from rookery.training.rewind.gradients import copied
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.web.play.play_request import PlayRequest, read_request
 from rookery.web.play.play_session import PlaySession, agent_again, agent_before, open_game
@@ -38,7 +38,7 @@ def test_exactly_a_step_is_the_agent_of_a_rewind(run: Path) -> None:
 
 
 def _weights(agent: Any) -> dict[str, Any]:
-    return copied({name: array.numpy() for name, array in agent.policy.state_dict().items()})
+    return copied_state({name: array.numpy() for name, array in agent.policy.state_dict().items()})
 
 
 def test_a_session_changes_its_agent(run: Path) -> None:
