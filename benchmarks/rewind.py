@@ -9,7 +9,8 @@ diff      pairs of runs with one planted difference: a seed, a setting, the last
 blame     runs with one planted bad update: the learning rate times 100, or a layer of the wrong sign
 time      seconds to any update of a run, from its nearest checkpoint: of long runs with default settings, of which the
           first minute is trained, the moments that are furthest from a checkpoint; their disk is extrapolated
-cost      CPU seconds of what runs record for it, as a share of a short run's
+cost      CPU seconds of what runs record for it, as a share of a short run's; the seconds and the disk that checkpoints
+          take by default
 
 With `--device cuda`: moments and forks of runs on the GPU, and the time to any update of a whole run of 100 M steps.
 """
@@ -30,6 +31,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -285,6 +287,31 @@ def costs(folder: Path) -> Iterator[Row]:
         checkpoint.saved_digest(saved)
     share = 100 * (time.process_time() - started) / whole
     yield Row("what a run of seconds records for it", f"{share:.2f} %", f"{whole:.1f} CPU s", share, 1.0, " %", True)
+    yield from default_costs(folder)
+
+
+def default_costs(folder: Path) -> Iterator[Row]:
+    """What saving takes of the time of a run with checkpoints as they are by default, and of the disk that it may
+    use."""
+    from rookery.training.run.loop import Loop
+
+    seconds, save = 0.0, Loop.save
+
+    def timed(*args: Any, **options: Any) -> None:
+        nonlocal seconds
+        started = time.perf_counter()
+        save(*args, **options)
+        seconds += time.perf_counter() - started
+
+    with patch.object(Loop, "save", timed), contextlib.redirect_stdout(io.StringIO()):
+        quiet = {"plot": False, "panel": False, "verbose": False}
+        run = rookery.train("CartPole-v1", steps=3_000_000, runs_dir=folder / "usual", device="cpu", monitor=quiet)
+    place, share = run.path / "checkpoints", 100 * seconds / run.seconds
+    disk = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) / 1e6
+    what = f"{len(Checkpoints(place).steps())} checkpoints in {run.seconds:.0f} s"
+    yield Row("saving, of a run with default checkpoints", f"{share:.2f} %", what, share, 1.0, " %", True)
+    budget = json.loads((run.path / "config.json").read_text())["checkpoints"]["budget"]
+    yield Row("its disk, within the budget", f"{disk:.1f} MB", f"{budget:g} MB", disk, budget, " MB", True)
 
 
 def main() -> int:

@@ -43,7 +43,8 @@ def takes(
     parser: argparse.ArgumentParser | argparse._ArgumentGroup, words: str, text: str, usual: Any = None, **options: Any
 ) -> argparse.Action:
     """Add an argument: "--bars N" takes a value, "--force" is a switch, and "name RUN" has a place. `text` is its help.
-    A `usual` value has the type of all, and ends the help; further `options` are those of argparse.
+    A `usual` value is the default, and gives the type and the end of the help; `options` are further ones of argparse,
+    whose `default` does neither.
 
     >>> parser = Parser()
     >>> [takes(parser, "--bars --n N", "number of bars", 60).help, takes(parser, "--force", "overwrite it").help]
