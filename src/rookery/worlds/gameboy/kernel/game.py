@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from rookery.kernel.declarations import inlined, whole
+from rookery.kernel.declarations import whole
 from rookery.kernel.random import integer
 from rookery.kernel.translate import defined, translate
 from rookery.worlds.gameboy.kernel.console import run_frame
 from rookery.worlds.gameboy.kernel.layout import HEIGHT, STATE, WIDTH
-from rookery.worlds.gameboy.kernel.picture import pixel as shade_of
+from rookery.worlds.gameboy.kernel.picture import GREYS, draw_line
 from rookery.worlds.gameboy.kernel.values import any_holds, begin_terms, read_values, reward_of, see
 
-GREYS = np.array([255, 153, 85, 0], np.uint8)  # of the shades, as PyBoy shows them
 AT_START = 2  # a value of `shown`: the picture is that of the save state
-ROWS, COLUMNS, STACK, CHANNELS, FRAMES_AT = range(5)  # of the table `picture`
+STACK, CHANNELS, FRAMES_AT = range(3)  # of the table `picture`
 
 
 def _console_places() -> list[str]:
@@ -79,35 +78,34 @@ def observe_memory(state: Any, tables: Any, out: Any) -> None:
     see(state, tables, out)
 
 
-@inlined
-def pixel(state: Any, memory: Any, tables: Any, plane: int, y: int, x: int) -> int:
-    """One pixel of the stacked pictures. The newest is the last plane; the others are kept in the memory."""
-    form = tables.picture
-    stack, frame = form[STACK], plane // form[CHANNELS]
-    place = form[FRAMES_AT] + (((state.steps + frame + 1) % stack) * form[ROWS] + y) * form[COLUMNS] + x
-    if state.steps > 0 and frame < stack - 1:
-        return whole(memory[place])
-    grey = whole(GREYS[shade(state, memory, tables, y * HEIGHT // form[ROWS], x * WIDTH // form[COLUMNS])])
-    if stack > 1:
-        memory[place] = grey
-    return grey
-
-
-@inlined
-def shade(state: Any, memory: Any, tables: Any, y: int, x: int) -> int:
-    """The shade of a pixel of the screen."""
-    if state.shown == AT_START:
-        return whole(tables.screens[state.start, y * WIDTH + x])
-    return shade_of(state, memory, y, x)
-
-
 def observe_pixels(state: Any, memory: Any, tables: Any, out: Any) -> None:
-    """The stacked pictures."""
-    planes, rows, columns = out.shape
-    for plane in range(planes):
-        for y in range(rows):
-            for x in range(columns):
-                out[plane, y, x] = pixel(state, memory, tables, plane, y, x)
+    """The stacked pictures, the newest last; the others are kept in the memory."""
+    form = tables.picture
+    rows, columns, stack, channels = len(tables.rows), len(tables.columns), form[STACK], form[CHANNELS]
+    for row in range(rows):
+        for frame in range(stack):
+            line = out[channels * frame, row]
+            kept = form[FRAMES_AT] + ((state.steps + frame + 1) % stack * rows + row) * columns
+            if state.steps > 0 and frame < stack - 1:
+                for k in range(columns):
+                    line[k] = memory[kept + k]
+            else:
+                draw_row(state, memory, tables, row, line)
+                for k in range(columns if stack > 1 else 0):
+                    memory[kept + k] = line[k]
+            for plane in range(1, channels):
+                for k in range(columns):
+                    out[channels * frame + plane, row, k] = line[k]
+
+
+def draw_row(state: Any, memory: Any, tables: Any, row: int, out: Any) -> None:
+    """Write one row of the picture as it is seen, in grey."""
+    y = tables.rows[row]
+    if state.shown and state.shown != AT_START:
+        draw_line(memory, y, tables.columns, out)
+    else:
+        for k in range(len(out)):
+            out[k] = GREYS[tables.screens[state.start, y * WIDTH + tables.columns[k]] if state.shown else 0]
 
 
 def observe_both(state: Any, memory: Any, tables: Any, out: Any) -> None:
@@ -118,14 +116,13 @@ def observe_both(state: Any, memory: Any, tables: Any, out: Any) -> None:
 
 # --- the screen, for people -------------------------------------------------------------------------------------------
 
-Screens: Any = namedtuple("Screens", ("screens",))  # the only table that the screen needs
+Screens: Any = namedtuple("Screens", ("screens", "rows", "columns"))  # the only tables that the screen needs
 
 
 def draw_screen(states: Any, memory: Any, tables: Any, out: Any) -> None:
     """Write the whole screen in grey."""
     for y in range(HEIGHT):
-        for x in range(WIDTH):
-            out[y, x] = GREYS[shade(states[0], memory, tables, y, x)]
+        draw_row(states[0], memory, tables, y, out[y])
 
 
 @cache
@@ -139,5 +136,5 @@ def _compiled_draw() -> Callable[..., None]:
 def screen(states: np.ndarray, memory: np.ndarray, screens: np.ndarray) -> np.ndarray:
     """The screen of a console in grey, (144, 160)."""
     out = np.zeros((HEIGHT, WIDTH), np.uint8)
-    _compiled_draw()(states, memory, Screens(screens), out)
+    _compiled_draw()(states, memory, Screens(screens, np.arange(HEIGHT), np.arange(WIDTH)), out)
     return out

@@ -113,8 +113,9 @@ class GameBoyWorld(KernelWorld):
         """Declare the world."""
         made = ProfileTables(profile, cartridge.memory, length)
         frames_at = cartridge.memory + made.visited_bytes
-        form = _picture_form(profile, frames_at, screen_size)
-        rows, columns, stack, channels, _ = form
+        pixels = profile.observation.pixels
+        rows, columns = screen_size or (HEIGHT // pixels.shrink, WIDTH // pixels.shrink)
+        stack, channels = pixels.stack, 1 if pixels.grey else 3
         self.memory = frames_at + (rows * columns * stack if kind != "memory" and stack > 1 else 0)
         self.tables = {
             "rom": cartridge.rom,
@@ -124,7 +125,9 @@ class GameBoyWorld(KernelWorld):
             "start_memory": np.concatenate([start.memory for start in starts]),
             "screens": np.array([start.screen.ravel() for start in starts]),
             "buttons": np.array([sum(map(KEYS.__getitem__, held)) for held in profile.actions.buttons], np.uint8),
-            "picture": np.array(form, np.int64),
+            "picture": np.array([stack, channels, frames_at], np.int64),
+            "rows": np.arange(rows) * HEIGHT // rows,  # of the screen
+            "columns": np.arange(columns) * WIDTH // columns,
             **made.arrays,
         }
         count, terms = max(len(profile.memory), 1), max(len(profile.reward), 1)
@@ -169,10 +172,3 @@ def _console_numbers(start: StartConsole) -> list[int]:
     numbers = [int(number) for name in STATE for number in np.ravel(start.console[name][0])]
     assert len(numbers) == len(CONSOLE_PLACES)
     return numbers
-
-
-def _picture_form(profile: Profile, frames_at: int, screen_size: Size | None) -> tuple[int, ...]:
-    """Rows, columns, pictures in a stack, channels of each, and where older pictures are kept."""
-    pixels = profile.observation.pixels
-    rows, columns = screen_size or (HEIGHT // pixels.shrink, WIDTH // pixels.shrink)
-    return rows, columns, pixels.stack, 1 if pixels.grey else 3, frames_at
