@@ -30,6 +30,13 @@ CASES: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
     "ppo-continuous": ("Pendulum-v1", "ppo", 80_000_000, (*WIDE, "ppo.normalise_observations=true")),
     "ppo-recurrent": ("CartPole-v1", "ppo", 4_000_000, (*WIDE, "ppo.recurrent=32")),
     "ppo-hockey": ("hockey", "ppo", 30_000_000, (*WIDE, "ppo.hidden=[128,128]")),
+    "gameboy": ("gameboy", "ppo", 2_000_000, ("num_envs=512", "ppo.rollout_length=32", "ppo.minibatches=8")),
+    "gameboy-pixels": (
+        "gameboy",
+        "ppo",
+        400_000,
+        ("world_options.observation=pixels", "num_envs=256", "ppo.rollout_length=32", "ppo.minibatches=32"),
+    ),
     "sac": ("Pendulum-v1", "sac", 20_000, ("num_envs=8", "sac.batch_size=256", "sac.updates_per_step=0.5")),
     "dqn": ("CartPole-v1", "dqn", 40_000, ("num_envs=8",)),
 }
