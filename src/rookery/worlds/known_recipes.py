@@ -241,6 +241,8 @@ ON_GPU: Recipes = {
     ),
     "catch": ppo(1024, 2_000_000, rollout_length=32),
     "gameboy-meadow": ppo(512, 720_000, rollout_length=32, minibatches=8),
+    # Many small updates: with 8 minibatches of 2,048 the door stayed shut.
+    "gameboy-meadow-pixels": ppo(512, 1_000_000, rollout_length=16, minibatches=16),
     **{f"{name}-v5": ROBOT_ON_GPU for name in ROBOTS},
 }  # fmt: skip
 # A kernel world without a recipe.
