@@ -73,6 +73,15 @@ def test_large_pictures_are_averaged_and_odd_ones_made_to_fit():
     assert (whole[-STRIP - BORDER - 5, -BORDER - 5] == 70).all()
 
 
+def test_many_pictures_have_a_border_of_one_pixel_and_no_ticks():
+    image = FrameGrid(1024, picture(0))
+    whole = image.draw([GridCell(picture(90), ["won"], highlighted=k == 0) for k in range(1024)])
+    height, width = whole.shape[0] // image.rows, whole.shape[1] // image.columns
+    assert (whole[0, :width] == COLOURS["won"]).all() and (whole[0, width : 2 * width] == BACKGROUND).all()
+    assert (whole[1 : height - 1, 1 : width - 1] == 90).all()
+    assert whole.shape[0] <= 960 and whole.shape[1] <= 1280
+
+
 # --- shows --------------------------------------------------------------------------------------------------------
 
 
@@ -147,9 +156,9 @@ def test_as_many_as_the_run_trained_on(tmp_path, said):
     assert said()[-1].startswith("3 envs, 3 episodes")
 
 
-@pytest.mark.parametrize("count", [0, -1, 65])
+@pytest.mark.parametrize("count", [0, -1, 1025])
 def test_a_number_of_envs_that_nobody_could_see(tmp_path, count):
-    with pytest.raises(OptionError, match="from 1 to 64"):
+    with pytest.raises(OptionError, match="from 1 to 1024"):
         watch("finished", tmp_path, grid=count)
 
 

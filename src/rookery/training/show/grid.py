@@ -17,7 +17,7 @@ from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, ShownAgent, 
 from rookery.training.show.rendered_env import RenderedEnv
 from rookery.training.show.video import as_rgb
 
-MAX_ENVS = 64  # more cannot be told apart
+MAX_ENVS = 1024
 MAX_ENVS_BY_DEFAULT = 16
 
 
@@ -147,8 +147,9 @@ def show_in_window(frames: Iterable[np.ndarray], fps: float, title: str) -> None
 
 MAX_WIDTH, MAX_HEIGHT = 1280, 960  # pixels of the whole image, as larger ones fit no screen
 ASPECT = 1.5  # width / height of the whole image, as far as there is a choice
-BORDER = 4  # pixels around a frame, coloured when an episode ends
-STRIP = 8  # pixels beneath a frame, with one mark per episode that has ended
+MAX_LARGE = 64  # of more frames, each is so small that a border of one pixel is seen, and marks would be too much
+BORDER = 4  # pixels around a large frame, coloured when an episode ends
+STRIP = 8  # pixels beneath it, with one mark per episode that has ended
 MARK = 5  # pixels, the side of a mark
 GAP = 3  # pixels between marks
 BACKGROUND = (22, 22, 26)
@@ -173,6 +174,7 @@ class FrameGrid:
 
     def __init__(self, count: int, first: np.ndarray) -> None:
         height, width = first.shape[:2]
+        self._border, self._strip = (BORDER, STRIP) if count <= MAX_LARGE else (1, 0)
         self.columns = choose_columns(count, width / height)
         self.rows = math.ceil(count / self.columns)
         zoom = min(MAX_WIDTH / (self.columns * width), MAX_HEIGHT / (self.rows * height))
@@ -181,7 +183,7 @@ class FrameGrid:
 
     def draw(self, cells: Sequence[GridCell]) -> np.ndarray:
         """The whole image, as (height, width, 3) bytes."""
-        height, width = self._size[0] + 2 * BORDER + STRIP, self._size[1] + 2 * BORDER
+        height, width = self._size[0] + 2 * self._border + self._strip, self._size[1] + 2 * self._border
         image = np.empty((self.rows * height, self.columns * width, 3), np.uint8)
         image[:] = BACKGROUND
         for k, cell in enumerate(cells):
@@ -190,14 +192,14 @@ class FrameGrid:
         return image
 
     def _draw_cell(self, cell: GridCell, part: np.ndarray) -> None:
-        height, width = self._size
+        (height, width), border = self._size, self._border
         if cell.highlighted and cell.outcomes:
-            part[: height + 2 * BORDER] = COLOURS[cell.outcomes[-1]]
+            part[: height + 2 * border] = COLOURS[cell.outcomes[-1]]
         frame = self._resized(as_rgb(cell.frame))
-        part[BORDER : BORDER + height, BORDER : BORDER + width] = frame // 2 if cell.dimmed else frame
-        max_marks = width // (MARK + GAP)
-        for k, result in enumerate(cell.outcomes[-max_marks:]):
-            left, top = BORDER + k * (MARK + GAP), height + 2 * BORDER + 1
+        part[border : border + height, border : border + width] = frame // 2 if cell.dimmed else frame
+        max_marks = width // (MARK + GAP) if self._strip else 0
+        for k, result in enumerate(cell.outcomes[-max_marks:] if max_marks else ()):
+            left, top = border + k * (MARK + GAP), height + 2 * border + 1
             part[top : top + MARK, left : left + MARK] = COLOURS[result]
 
     def _resized(self, frame: np.ndarray) -> np.ndarray:
