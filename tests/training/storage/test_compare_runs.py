@@ -75,7 +75,10 @@ def test_a_run_without_anything_is_still_a_row(tmp_path):
 
 def test_only_what_differs_is_named(tmp_path):
     one = stored_run(tmp_path, "one", steps=100, sac={"tau": 0.1})
-    two = stored_run(tmp_path, "two", steps=100, ppo={"clip": 0.1, "threads": 1}, sac={"tau": 0.2}, extra=True)
+    two = stored_run(
+        tmp_path, "two", steps=100, ppo={"clip": 0.1, "threads": 1}, sac={"tau": 0.2}, extra=True,
+        monitor={"panel": False},
+    )  # fmt: skip
     assert differences([one, two]) == {"ppo.clip": [0.2, 0.1], "extra": [None, True]}
 
 

@@ -55,7 +55,8 @@ def experiment(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(runs: Sequence[RunDir]) -> dict[str, list[Any]]:
-    """The keys in which the configurations of runs differ, with the value of each run; None where it has none."""
+    """The keys in which the configurations of runs differ, with the value of each run; None where it has none. What a
+    run only shows or stores of itself is not named."""
     configs = [dict(flat_config(read_config(run))) for run in runs]
     keys = [key for key in dict.fromkeys(key for config in configs for key in config) if key not in ("name", "tables")]
     values = {key: [config.get(key) for config in configs] for key in keys}
@@ -64,7 +65,7 @@ def differences(runs: Sequence[RunDir]) -> dict[str, list[Any]]:
     return {
         key: found
         for key, found in values.items()
-        if any(value != found[0] for value in found) and not key.startswith(("tables.", *unused))
+        if any(value != found[0] for value in found) and not key.startswith(("tables.", "monitor.", *unused))
     }
 
 
