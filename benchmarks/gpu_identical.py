@@ -29,6 +29,7 @@ CASES: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
     "ppo-bf16": ("CartPole-v1", "ppo", 80_000_000, (*WIDE, "ppo.precision=bf16")),
     "ppo-continuous": ("Pendulum-v1", "ppo", 80_000_000, (*WIDE, "ppo.normalise_observations=true")),
     "ppo-recurrent": ("CartPole-v1", "ppo", 4_000_000, (*WIDE, "ppo.recurrent=32")),
+    "ppo-shared": ("crypto", "ppo", 20_000_000, (*WIDE, "world_options.action_type=weights", "ppo.share_weights=true")),
     "ppo-hockey": ("hockey", "ppo", 30_000_000, (*WIDE, "ppo.hidden=[128,128]")),
     "gameboy": ("gameboy", "ppo", 2_000_000, ("num_envs=512", "ppo.rollout_length=32", "ppo.minibatches=8")),
     "gameboy-pixels": (

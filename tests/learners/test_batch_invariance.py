@@ -25,6 +25,7 @@ SMALL, ODD = {"hidden": [16, 12]}, {"hidden": [50, 37]}  # ODD leaves a rest bes
 CASES = {
     "ppo, box": ("ppo", VECTOR, BOX, SMALL),
     "ppo, normalised": ("ppo", VECTOR, BOX, {**SMALL, "normalise_observations": True}),
+    "ppo, assets": ("ppo", VECTOR, BOX, {**ODD, "share_weights": True, "asset_columns": [1, 2]}),
     "ppo, discrete": ("ppo", VECTOR, FEW, {"activation": "relu"}),
     "ppo, several choices": ("ppo", VECTOR, spaces.MultiDiscrete([3, 2]), ODD),
     "ppo, switches": ("ppo", VECTOR, spaces.MultiBinary(3), SMALL),

@@ -17,6 +17,7 @@ SMALL = {"hidden": [16, 12]}
 COMPILED = {
     "ppo, numbers": ("ppo", BOX, PPOOptions(**SMALL)),
     "ppo, numbers, normalised": ("ppo", BOX, PPOOptions(**SMALL, normalise_observations=True)),
+    "ppo, assets": ("ppo", BOX, PPOOptions(**SMALL, share_weights=True, asset_columns=[2, 1, 1])),
     "ppo, a choice": ("ppo", FEW, PPOOptions(**SMALL, activation="relu")),
     "sac": ("sac", BOX, SACOptions(**SMALL)),
     "dqn": ("dqn", FEW, DQNOptions(**SMALL)),

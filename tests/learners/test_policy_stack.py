@@ -19,6 +19,7 @@ ACTIONS = [
     spaces.MultiBinary(3),
 ]
 FORMS = [{}, {"normalise_observations": True, "activation": "relu"}, {"recurrent": 4}]
+ASSETS = {"share_weights": True, "asset_columns": [1, 1]}
 ROWS = 37
 
 
@@ -75,7 +76,7 @@ def test_each_row_is_acted_for_by_its_policy(actions, form):
         memory[begun] = 0.0
 
 
-@pytest.mark.parametrize("form", FORMS[1:], ids=["perceptron", "module"])
+@pytest.mark.parametrize("form", [*FORMS[1:], ASSETS], ids=["perceptron", "module", "assets"])
 def test_a_policy_is_saved_and_put_back(form):
     """In another place of another stack."""
     policies = [make_policy(seed, ACTIONS[0], form) for seed in range(2)]

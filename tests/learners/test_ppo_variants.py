@@ -63,6 +63,9 @@ VARIANTS = {
     "recurrent": Variant(options={"recurrent": 5}),
     "recurrent, all else": Variant(seen=DICT, masks=(3,), options={"recurrent": 5, **BOTH}),
     "recurrent continuous": Variant(done=spaces.Box(-1, 1, (2,), np.float32), options={"recurrent": 5}),
+    "assets": Variant(
+        done=spaces.Box(-1, 1, (2,), np.float32), options={"share_weights": True, "asset_columns": [1, 1], **BOTH}
+    ),
     "careful": Variant(
         options={
             "target_kl": 0.01,

@@ -42,6 +42,7 @@ KINDS = {  # learner, spaces, options
     "numbers": ("ppo", VECTOR, ARM, {"activation": "silu", "log_std": -1.0}),
     "numbers without bounds": ("ppo", VECTOR, spaces.Box(-np.inf, np.inf, (2, 2)), {"activation": "relu"}),
     "numbers with a memory": ("ppo", VECTOR, ARM, {"recurrent": 8}),
+    "numbers of assets": ("ppo", VECTOR, ARM, {"share_weights": True, "asset_columns": [1, 1, 1]}),
     "squashed numbers": ("sac", VECTOR, ARM, {"hidden": [32]}),
     "squashed numbers with norms": ("xqc", VECTOR, ARM, {"hidden": [32, 16], "critic_hidden": [8]}),
     "worths": ("dqn", VECTOR, spaces.Discrete(3, start=1), {"hidden": [16, 15]}),

@@ -183,7 +183,7 @@ class OutputColumns(nn.Module):
         return features[:, self._columns]
 
 
-def make_actor_critic(
+def own_actor_critic(
     observation_space: spaces.Space, action_space: spaces.Space, leaves: Sequence[Leaf], options: Any, outputs: int
 ) -> tuple[Encoder, OutputColumns, OutputColumns] | None:
     """Encoder, actor and critic of PPO from one network of the user's own; None if the options name no such network."""

@@ -20,6 +20,7 @@ from rookery.learners.encoders import Encoder
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
 from rookery.learners.policy import FrozenActor, Policy
+from rookery.learners.shared_nets import joined
 
 # Rows of a tile. With 32 rows on one thread, libraries treat all rows alike: with fewer rows, or rows divided among
 # threads, some are computed by other code than others. A row of images takes so long that filling up would be waste:
@@ -59,6 +60,7 @@ class PackedPolicy:
 
         layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in actor.layers]
         self.net, self._to_actions = PackedMLP(layers, KINDS[actor.activation]), actor.to_actions
+        self._columns = actor.columns
         norm = encoder.norm
         if norm is not None:
             self._shift = norm.mean.cpu().float().numpy()
@@ -75,10 +77,14 @@ class PackedPolicy:
         features = np.ascontiguousarray(observations, np.float32)
         if self.normalises:
             features = np.minimum(np.maximum((features - self._shift) * self._scale, -CLIP), CLIP)
-        outputs = self.net(features)
+        outputs = self.net(features) if self._columns is None else self._shared(features, self._columns)
         if mask is None:
             return self._to_actions(outputs, noise), None
         return self._to_actions(outputs, noise, mask), None
+
+    def _shared(self, features: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        assets = self.net(features[:, columns].reshape(-1, columns.shape[1]))
+        return joined(assets.reshape(len(features), len(columns), -1))
 
     def on_tensors(
         self, leaves: list[Tensor], noise: Tensor | None, memory: Tensor | None, mask: Tensor | None

@@ -20,6 +20,7 @@ from rookery.learners.schedules import ScheduleText
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=100)]
+AssetLayout = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=2, max_length=10_000)]
 UpdatesEach = Literal["step", "round"]
 Precision = Literal["auto", "float32", "tf32", "bf16"]
 Colour = Literal["gaussian", "pink"] | Annotated[float, Field(ge=0, le=2)]  # of noise: see `learners/noise.py`
@@ -32,7 +33,7 @@ COLOUR_HELP = (
 WIDTHS = ("hidden", "critic_hidden")
 NET_OPTIONS = (
     *WIDTHS, "activation", "network", "network_options", "recurrent", "dueling", "num_critics",
-    "normalise_observations",
+    "normalise_observations", "share_weights", "asset_columns",
 )  # fmt: skip
 ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma", "max_grad_norm", "threads"})
 REPLAY_ADJUSTABLE = ALWAYS_ADJUSTABLE | {"batch_size", "updates_per_step", "updates_each", "tau"}

@@ -31,6 +31,7 @@ class FrozenActor(NamedTuple):
     layers: Sequence[tuple[Tensor, Tensor]]  # weights and biases
     activation: str
     to_actions: ToActions
+    columns: np.ndarray | None = None  # with `share_weights`: what it reads of the vector for each asset
 
 
 class Policy(nn.Module):

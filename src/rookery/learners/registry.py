@@ -18,6 +18,7 @@ from rookery.learners.learner_spec import (
     REPLAY_ADJUSTABLE,
     Activation,
     ActorLayout,
+    AssetLayout,
     Colour,
     LearnerSpec,
     Options,
@@ -144,10 +145,22 @@ class PPOOptions(RolloutOptions):
     log_std: float = key(0.0, "For continuous actions: initial log of the standard deviation.")
     noise: Colour = key("gaussian", COLOUR_HELP)
     recurrent: int | None = key(None, "Width of a recurrent core (GRU); if omitted, there is none.", ge=1, lt=2**31)
+    share_weights: bool = key(
+        False, "In worlds of several assets: one net for all, which reads an asset's own columns and the account's."
+    )
+    asset_columns: AssetLayout | None = key(
+        None, "For `share_weights`, how observations are laid out: how many columns of the account come first; then, "
+        "block after block, how many each asset has. If omitted, the world says it.",
+    )  # fmt: skip
 
     @property
     def trace_lambda(self) -> float:
         return self.gae_lambda
+
+    @property
+    def critic_widths(self) -> Sizes:
+        """Widths of the critic's hidden layers."""
+        return self.hidden if self.critic_hidden is None else self.critic_hidden
 
 
 PPO_SPEC = LearnerSpec(

@@ -34,6 +34,7 @@ class NumPyAgent:
         self._own: list[dict[str, Any]] = description.get("own", [])  # the steps of a network of the user's own
         self._activate = ACTIVATIONS[description["activation"]]
         self._normalises = description.get("layer_norm", False)
+        self._columns = description.get("columns")  # of a net that several assets share: what it reads for each
         self._layers = [(arrays[f"{k}.weight"].T, arrays[f"{k}.bias"]) for k in range(description["layers"])]
         self._head = HEADS[description["head"]["kind"]](description["head"], arrays)
         self._random = np.random.default_rng(0)
@@ -111,11 +112,13 @@ class NumPyAgent:
             return features
         if "core.weight_ih" in self._arrays:
             features = self._memory = self._remember(features)
+        features = features if self._columns is None else features[:, self._columns]
         *hidden, (weight, bias) = self._layers
         for inner_weight, inner_bias in hidden:
             features = features @ inner_weight + inner_bias
             features = self._activate(layer_norm(features) if self._normalises else features)
-        return features @ weight + bias
+        outputs = features @ weight + bias
+        return outputs if self._columns is None else outputs.swapaxes(1, 2).reshape(len(outputs), -1)
 
     def _remember(self, features: np.ndarray) -> np.ndarray:
         """One step of a gated recurrent unit."""

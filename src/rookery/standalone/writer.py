@@ -193,6 +193,7 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         "layers": len(layers),
         **({"layer_norm": True} if spec.actor.layer_norm else {}),
         **({"own": steps} if steps else {}),
+        **_shared_columns(saved),
         "head": _head(saved, spec.actor),
     }
     return description, {name: np.asarray(part, np.float32) for name, part in arrays.items()}
@@ -204,6 +205,17 @@ def _own_network(saved: dict[str, Any]) -> tuple[list[dict[str, Any]], Arrays, b
     from rookery.standalone.own_network import steps_of_network  # it imports torch
 
     return steps_of_network(saved)
+
+
+def _shared_columns(saved: dict[str, Any]) -> dict[str, Any]:
+    """With `share_weights`: the columns that the actor reads for each asset."""
+    options = saved["options"]
+    if not options.get("share_weights"):
+        return {}
+    from rookery.learners.shared_nets import columns_by_asset  # it imports torch
+
+    (inputs,) = _shape(saved["observation_space"])
+    return {"columns": columns_by_asset(options["asset_columns"], inputs).tolist()}
 
 
 def _layers(actor: ActorLayout, policy: Arrays) -> list[Arrays]:

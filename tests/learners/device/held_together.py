@@ -24,6 +24,7 @@ KINDS: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
         {"hidden": [16], "clip_values": 0.2},
     ),
     "recurrent": (VECTOR, spaces.Discrete(2), {"recurrent": 6, "hidden": [8]}),
+    "shared": (VECTOR, spaces.Box(-1, 1, (3,), np.float32), {"share_weights": True, "asset_columns": [1, 1]}),
     "composite": (VECTOR, HYBRID, {"hidden": [8, 8], "entropy": 0.01}),
     "pqn": (VECTOR, spaces.MultiDiscrete([2, 3]), {"learner": "pqn", "hidden": [16, 8], "normalise_rewards": True}),
     "pqn_image": (IMAGE, spaces.Discrete(3), {"learner": "pqn", "hidden": [16]}),

@@ -26,7 +26,7 @@ def pair(kind, **options):
     return plain, captured
 
 
-@pytest.mark.push("dict", "normalised", "stopped", "recurrent", "composite", "pqn")
+@pytest.mark.push("dict", "normalised", "stopped", "recurrent", "shared", "composite", "pqn")
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_are_those_of_the_plain_learner(kind):
     plain, captured = pair(kind)

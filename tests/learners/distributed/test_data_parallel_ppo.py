@@ -35,6 +35,7 @@ VARIANTS: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
         },
     ),
     "recurrent": (VECTORS, spaces.Discrete(3), {"recurrent": 8, "normalise_rewards": True}),
+    "assets": (VECTORS, spaces.Box(-1, 1, (2,), np.float32), {"share_weights": True, "asset_columns": [1, 1]}),
     "batch size": (VECTORS, spaces.MultiDiscrete([2, 3]), {"batch_size": 10, "clip_values": 0.2}),
     "fewer rows than processes": (VECTORS, spaces.Discrete(2), {"batch_size": 1, "epochs": 1}),
     "stopped by the divergence": (VECTORS, spaces.Discrete(3), {"target_kl": 1e-5, "learning_rate": 3e-3}),

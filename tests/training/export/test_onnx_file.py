@@ -41,6 +41,7 @@ KINDS = {  # learner, spaces, options, inputs of the model
     ),
     "switches": ("ppo", spaces.MultiDiscrete([3, 2]), spaces.MultiBinary(3), {}, {"observation": "tensor(int64)"}),
     "endless": ("ppo", spaces.Box(-1e38, 1e38, (2,), np.float64), ARM, {}, {"observation": "tensor(double)"}),
+    "assets": ("ppo", VECTOR, ARM, {"share_weights": True, "asset_columns": [1, 1]}, FLOATS),
     "sac": ("sac", VECTOR, ARM, {}, FLOATS),
     "xqc": ("xqc", VECTOR, ARM, {"critic_hidden": [8]}, FLOATS),
     "dqn": ("dqn", VECTOR, spaces.Discrete(3, start=1), {}, FLOATS),

@@ -62,6 +62,7 @@ def test_normalised_observations(tmp_path, caplog):
     ("options", "spaces_of", "message"),
     [
         ({"recurrent": 4}, (VECTOR, ARM), "recurrent"),
+        ({"share_weights": True, "asset_columns": [1, 1]}, (VECTOR, ARM), "assets share"),
         ({}, (spaces.Dict(a=VECTOR, b=VECTOR), ARM), "one vector"),
         ({}, (VECTOR, spaces.Discrete(3, start=1)), "cannot act in"),
     ],

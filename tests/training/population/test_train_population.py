@@ -135,6 +135,7 @@ def test_a_member_that_fails_leaves_the_others(tmp_path: Path) -> None:
         ({"num_envs": 8}, "`num_envs` differs"),
         ({"learner": "dqn"}, "only ppo"),
         ({"ppo": {"recurrent": 8}}, "`ppo.recurrent`"),
+        ({"ppo": {"share_weights": True}}, "`ppo.share_weights`"),
         ({"ppo": {"activation": "relu"}}, "`ppo.activation` differs"),
         ({"seed": 9, "ppo": {"clip": 0.3, "epochs": 2, "target_kl": 0.1}}, ""),
     ],

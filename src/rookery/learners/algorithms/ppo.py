@@ -14,12 +14,13 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.learners.algorithms.vtrace import vtrace
-from rookery.learners.encoders import OutputColumns, make_actor_critic, make_encoder
+from rookery.learners.encoders import OutputColumns, make_encoder
 from rookery.learners.heads import head_for
 from rookery.learners.learner import Learner
 from rookery.learners.networks import MLP
 from rookery.learners.policy import FrozenActor, Policy, make_leaves
 from rookery.learners.registry import PPOOptions
+from rookery.learners.shared_nets import columns_of, make_actor_critic
 
 METRICS = ("kl", "policy", "value", "entropy", "gradient")
 Minibatch = dict[str, Tensor]  # rows of a rollout by name; of a recurrent policy trajectories, [steps, envs, ...]
@@ -36,16 +37,15 @@ class ActorCritic(Policy):
         self.leaves, self.options = make_leaves(observation_space), options
         self.head = head_for(action_space, options.log_std)
         self.memory_size = options.recurrent or 0
-        own = make_actor_critic(observation_space, action_space, self.leaves, options, self.head.outputs)
-        if own is not None:
-            self.core, (self.encoder, self.actor, self.critic) = None, own
+        whole = make_actor_critic(observation_space, action_space, self.leaves, options, self.head.outputs)
+        if whole is not None:
+            self.core, (self.encoder, self.actor, self.critic) = None, whole
             return
         self.encoder = make_encoder(observation_space, self.leaves, options)
         self.core = nn.GRUCell(self.encoder.width, self.memory_size) if self.memory_size else None
         width = self.memory_size or self.encoder.width
         self.actor = MLP(width, options.hidden, self.head.outputs, options.activation, gain=0.01)
-        widths = options.hidden if options.critic_hidden is None else options.critic_hidden
-        self.critic = MLP(width, widths, 1, options.activation)
+        self.critic = MLP(width, options.critic_widths, 1, options.activation)
 
     def features(self, leaves: list[Tensor], memory: Tensor | None = None) -> Tensor:
         """The input of actor and critic; of a recurrent policy, also its next memory."""
@@ -66,10 +66,10 @@ class ActorCritic(Policy):
         return self.head.sample_noise(rows, generator=generator)
 
     def frozen_actor(self) -> FrozenActor | None:
-        to_actions = self.head.numpy_actions()
+        actor, to_actions = self.actor, self.head.numpy_actions()
         if to_actions is None:
             return None
-        return FrozenActor(self.actor.layer_params, self.actor.activation_name, to_actions)
+        return FrozenActor(actor.layer_params, actor.activation_name, to_actions, columns_of(actor))
 
 
 class PPO(Learner):

@@ -120,6 +120,8 @@ def plain_note(learner: Any) -> str:
         return ""
     if options.network is not None:
         return "`network`: PyTorch computes a network of your own, without the compiled kernels"
+    if getattr(options, "share_weights", False):
+        return "`share_weights`: PyTorch computes networks that assets share, without the compiled kernels"
     if unequal and learner.on_policy and learner.device.type == "cuda":
         return "`critic_hidden`: PyTorch computes an actor and a critic of different widths, without the GPU's kernels"
     return ""

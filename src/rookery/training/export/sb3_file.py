@@ -113,6 +113,10 @@ def _refuse_others(agent: Agent) -> None:
         raise OptionError("an agent of PQN cannot be a model of Stable-Baselines3, which has no layer normalisation")
     if policy.memory_size:
         raise OptionError("a recurrent agent cannot be a model of Stable-Baselines3, which has no recurrent policies")
+    if getattr(policy.options, "share_weights", False):
+        raise OptionError(
+            "an agent whose weights assets share cannot be a model of Stable-Baselines3, which has no such policies"
+        )
     if policy.options.network:
         raise OptionError("an agent with a network of your own cannot be a model of Stable-Baselines3")
     if len(policy.leaves) != 1 or policy.leaves[0].kind == "image" or any(policy.leaves[0].starts):

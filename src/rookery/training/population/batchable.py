@@ -89,8 +89,8 @@ def why_not_learners(learners: Sequence[Learner]) -> str:
         policy = learner.policy
         if policy.core is not None or policy.encoder.is_trained or not isinstance(learner.head, HEADS):
             return "recurrent policies, convolutions and nested actions are not updated as one program"
-        if not (isinstance(policy.actor, MLP) and isinstance(policy.critic, MLP)):
-            return "networks of your own are not updated as one program"
+        if type(policy.actor) is not MLP or type(policy.critic) is not MLP:
+            return "networks of your own, and of shared weights, are not updated as one program"
     shapes = [[tuple(p.shape) for p in learner.policy.parameters()] for learner in learners]
     return "" if all(shape == shapes[0] for shape in shapes) else "the shapes of their nets differ"
 
@@ -102,6 +102,8 @@ def _why_not_alone(config: RunConfig) -> str:
     options = getattr(config, "ppo")  # noqa: B009 - sections of learners are made at run time
     if options.recurrent:
         return "`ppo.recurrent` is set: recurrent policies train one by one"
+    if options.share_weights:
+        return "`ppo.share_weights` is set: such policies train one by one"
     if getattr(options, "network", None):
         return "`ppo.network` is set: networks of your own train one by one"
     if config.has_curriculum:

@@ -12,8 +12,10 @@ from fnmatch import fnmatchcase
 from gymnasium import spaces as gs
 
 from rookery.config import RunConfig, with_recipe
+from rookery.errors import OptionError
 from rookery.learners.plain_spaces import is_read_flat
 from rookery.learners.registry import specs
+from rookery.training.resolve.world_choice import World
 from rookery.worlds import known_recipes, registry
 from rookery.worlds.world_spec import Recipe, Recipes
 
@@ -59,6 +61,20 @@ def small_image_options(observation_space: gs.Space, action_space: gs.Space) -> 
         return {}
     network = {"hidden": [256, 128], "activation": "relu"}
     return {"ppo": {**network, "learning_rate": 1e-3, "minibatches": 8, "entropy": 0.01}}
+
+
+def with_asset_columns(config: RunConfig, world: World) -> RunConfig:
+    """With the layout of the world's observations by asset, for nets that assets share."""
+    options = config.learner_options
+    if not getattr(options, "share_weights", False) or options.asset_columns is not None:
+        return config
+    columns = getattr(world.kernel_world, "asset_columns", None)
+    if columns is None:
+        raise OptionError(
+            f"`{config.learner}.share_weights`: {world.name} does not say which numbers of its observations are an "
+            f"asset's, as crypto, perpetuals and forex-account do; `{config.learner}.asset_columns` says it"
+        )
+    return with_recipe(config, {config.learner: {"asset_columns": columns}})
 
 
 def usual_learner(world: str) -> str | None:

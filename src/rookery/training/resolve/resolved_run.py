@@ -18,7 +18,13 @@ from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.wrapping import USUAL_SIZE, ImageSize, size_of
 from rookery.training.resolve.engine_choice import choose_engine, engine_recipe, measure, with_engine, with_gpu
-from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
+from rookery.training.resolve.recipes import (
+    recipe_for,
+    small_image_options,
+    usual_learner,
+    usual_options,
+    with_asset_columns,
+)
 from rookery.training.resolve.seats import (
     Seat,
     needs_two_player_form,
@@ -123,6 +129,7 @@ def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bo
     if recipe:
         world, config = _with_episode_length(world, with_recipe(config, recipe))
         env_world = _env_world(config, world)
+    config = with_asset_columns(config, env_world)
     config = with_steps_of_phases(config)
     config = with_absolute_paths(config)
     check_phases(config)  # the learner is known only now

@@ -141,6 +141,15 @@ class Portfolio(KernelWorld):
         """How many numbers of an observation are about the portfolio."""
         return 1 + assets
 
+    @property
+    def asset_columns(self) -> list[int]:
+        """How observations are laid out, as `ppo.asset_columns` has it: cash, what is held of each asset, and the
+        features of each row."""
+        assets = len(self.market.symbols)
+        held, features = self.own_numbers(assets) // assets, self.market.features.shape[1] // assets
+        row = [1] * features if self.by_column else [features]
+        return [1, *[1] * held, *row * self.lookback]
+
 
 class MarginAccount(Portfolio):
     """A portfolio whose actions are wanted positions, from -1 (short) to 1 (long), as parts of what the account can

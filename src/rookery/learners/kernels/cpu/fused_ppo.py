@@ -16,6 +16,7 @@ from rookery.learners.kernels.cpu.perceptron import KINDS
 from rookery.learners.kernels.cpu.ppo_loss import compute_gae
 from rookery.learners.kernels.cpu.ppo_plan import PPOPlan
 from rookery.learners.kernels.cpu.slice_team import SliceTeam
+from rookery.learners.networks import MLP
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import are_tensors, part_of
 
@@ -67,9 +68,14 @@ class FusedPPO(CompiledAdvantages):
 
     @classmethod
     def supports(cls, learner: Any) -> bool:
-        policy = learner.policy
-        perceptrons = policy.core is None and not policy.encoder.is_trained and policy.actor.activation_name in KINDS
-        return perceptrons and learner.device.type == "cpu" and type(learner.head) in HEADS
+        policy, actor = learner.policy, learner.policy.actor
+        perceptrons = policy.core is None and type(actor) is MLP and actor.activation_name in KINDS
+        return (
+            perceptrons
+            and not policy.encoder.is_trained
+            and learner.device.type == "cpu"
+            and type(learner.head) in HEADS
+        )
 
     def invalidate(self) -> None:
         self._packed = None

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
-from rookery.learners.networks import ACTIVATIONS
+from rookery.learners.networks import ACTIVATIONS, MLP
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
 from rookery.learners.policy import Policy
@@ -63,8 +63,7 @@ def is_plain_perceptron(policy: Policy) -> bool:
     one_vector = len(policy.leaves) == 1 and leaf.kind == "vector" and len(leaf.shape) == 1 and not policy.memory_size
     if not one_vector or encoder is None or getattr(encoder, "is_trained", True):
         return False
-    actor = getattr(policy, "actor", None)
-    return type(getattr(policy, "head", None)) in PLAIN_HEADS and hasattr(actor, "layer_params")
+    return type(getattr(policy, "head", None)) in PLAIN_HEADS and type(getattr(policy, "actor", None)) is MLP
 
 
 class PerceptronStack:
