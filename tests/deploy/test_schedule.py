@@ -62,20 +62,32 @@ def test_the_steps_are_commands_that_exist(plan: Plan) -> None:
     assert [step.name for step in Plan("a", "CartPole-v1", "agents").steps("x")] == ["search", "promote"]
 
 
-def test_the_champion_trades_on_paper_after_the_gate(plan: Plan) -> None:
+def test_the_champion_trades_on_paper_after_the_gate(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the log is checked; where no account was traded, it is not."""
-    traded = replace(plan, paper="data/5m", trust=("--trust",))
+    monkeypatch.setattr(schedule.Registry, "champion_number", lambda _: 1)
+    traded = replace(plan, paper="data/5m", trust=("--trust",), limits=("--max-drawdown", "0.5"))
     steps = traded.steps("x")
     assert [step.words[0] for step in steps] == ["data", "search", "deploy", "paper", "paper"]
     options = [build_parser().parse_args(step.words) for step in steps[3:]]
     assert options[0].data == "data/5m" and not options[0].check and options[1].check
-    assert all(each.name == "agents" and each.trust for each in options)
+    assert all(each.name == "agents" and each.trust for each in options) and options[0].max_drawdown == 0.5
     commands = Commands(paper="exit 1")
     state, alerts = run(traded, commands, attempts=1)
     assert states(state) == {
         "data": "finished", "search": "finished", "promote": "finished", "paper": "failed", "parity": "skipped",
     }  # fmt: skip
     assert len(alerts.sent) == 1 and commands.verbs[-1] == "paper"
+
+
+def test_nothing_trades_on_paper_before_the_first_promotion(plan: Plan, tmp_path: Path) -> None:
+    """That is said, and is not a failure; a later period trades."""
+    commands = Commands(deploy="""echo '{"action": "refused", "text": "not better"}'; exit 1""")
+    state, alerts = run(replace(plan, paper="data/5m", registry=str(tmp_path / "agents")), commands)
+    assert states(state) == {
+        "data": "finished", "search": "finished", "promote": "finished", "paper": "skipped", "parity": "skipped",
+    }  # fmt: skip
+    assert "promoted" in state["steps"]["paper"]["reason"] and not alerts.sent
+    assert commands.verbs == ["data", "search", "deploy"]
 
 
 def test_a_period_is_done_once(plan: Plan) -> None:

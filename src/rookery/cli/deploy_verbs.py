@@ -224,6 +224,7 @@ def add_schedule(commands: Commands) -> None:
     takes(parser, "--studies-dir DIR", "the folder that contains the studies (studies)")
     takes(parser, "--margin M", "as for `rookery deploy`", type=float)
     takes(parser, "--paper PATH", "bars on which the champion then trades on paper, to their end")
+    takes(parser, "--max-drawdown X", "the part that the paper account may lose (0.2)", type=float)
     arguments.set_argument(parser, "as for `rookery search`, such as search.n_trials=50")
     arguments.trust_argument(parser)
 
@@ -231,7 +232,7 @@ def add_schedule(commands: Commands) -> None:
 def _schedule(options: argparse.Namespace) -> int:
     from rookery.deploy.schedule import ATTEMPTS, schedule
 
-    names = ("data", "every", "at", "study_name", "studies_dir", "margin", "trust", "paper")
+    names = ("data", "every", "at", "study_name", "studies_dir", "margin", "trust", "paper", "max_drawdown")
     chosen = {name: getattr(options, name) for name in names}
     made = schedule(
         options.config, options.to, overrides=options.set, attempts=1 if options.once else ATTEMPTS, **chosen
@@ -243,4 +244,4 @@ def _schedule(options: argparse.Namespace) -> int:
         for name, handler in before.items():
             signal.signal(name, handler)
     arguments.show(options, lambda: state)
-    return FAILED if any(step["state"] != "finished" for step in state["steps"].values()) else 0
+    return FAILED if any(step["state"] == "failed" for step in state["steps"].values()) else 0

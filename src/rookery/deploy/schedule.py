@@ -11,7 +11,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from rookery.config import user_config
 from rookery.config.sections import seconds_in
 from rookery.console import printable, say
+from rookery.deploy.registry import Registry
 from rookery.errors import OptionError, RunBusy
 from rookery.files import read_plain, replace_file
 from rookery.monitor.alerts import Alerts
@@ -59,6 +60,7 @@ class Plan:
     search: tuple[str, ...] = ()  # further words of `rookery search`
     deploy: tuple[str, ...] = ()  # further words of `rookery deploy`
     paper: str | None = None  # bars on which the champion trades on paper
+    limits: tuple[str, ...] = ()  # further words of `rookery paper`
     trust: tuple[str, ...] = ()  # "--trust", or nothing
 
     def period(self, now: float) -> tuple[str, float]:
@@ -76,7 +78,8 @@ class Plan:
         study, where = f"{self.name}-{period}", ("--studies-dir", self.studies_dir)
         update = [Step("data", ("data", "update", self.data))] if self.data else []
         trade, check = (
-            ("paper", self.registry, *words, *self.trust) for words in (("--data", self.paper or ""), ("--check",))
+            ("paper", self.registry, *words, *self.trust)
+            for words in (("--data", self.paper or "", *self.limits), ("--check",))
         )
         trading = [Step("paper", trade, needs="promote"), Step("parity", check, needs="paper")] if self.paper else []
         return [
@@ -107,6 +110,7 @@ def schedule(
     overrides: Sequence[str] = (),
     trust: bool = False,
     paper: str | Path | None = None,
+    max_drawdown: float | None = None,
     attempts: int = ATTEMPTS,
 ) -> Schedule:
     """Update data, search again, promote what is better and trade it on paper, every day. Returns the schedule: its
@@ -126,7 +130,9 @@ def schedule(
         overrides: Changes of the config, such as "search.n_trials=50".
         trust: Run the code of the runs' world without a question.
         paper: A file or folder of bars on which the champion trades on paper, up to their end, as in `rookery.paper`;
-            then the account is compared with a backtest. In the next period it continues with the new bars.
+            then the account is compared with a backtest. In the next period it continues with the new bars. Without a
+            champion there is no account.
+        max_drawdown: The part that the paper account may lose before it stops, as for `rookery.paper`.
         attempts: How often a step that fails is tried, before an alert is sent.
     """
     checked = user_config(config, overrides)
@@ -144,6 +150,7 @@ def schedule(
         search=tuple(word for change in overrides for word in ("--set", change)),
         deploy=() if margin is None else ("--margin", str(margin)), trust=("--trust",) if trust else (),
         paper=None if paper is None else str(paper),
+        limits=() if max_drawdown is None else ("--max-drawdown", str(max_drawdown)),
     )  # fmt: skip
     return Schedule(plan, attempts=attempts)
 
@@ -193,14 +200,20 @@ class Schedule:
             done = state["steps"].get(step.name, {})
             if done.get("state") == "finished" or self._stopped.is_set():
                 continue
-            if step.needs and state["steps"].get(step.needs, {}).get("state") != "finished":
-                outcome: dict[str, Any] | None = {"state": "skipped", "reason": f"{step.needs} has not finished"}
-            else:
-                outcome = self._do(step)
+            reason = self._why_skipped(step, state)
+            outcome = {"state": "skipped", "reason": reason} if reason else self._do(step)
             if outcome is not None:
                 state["steps"][step.name] = {**outcome, "time": datetime.now(UTC).isoformat(timespec="seconds")}
                 replace_file(self.plan.state_file, [json.dumps(state, indent=2).encode(), b"\n"])
         return state
+
+    def _why_skipped(self, step: Step, state: Mapping[str, Any]) -> str:
+        if step.needs and state["steps"].get(step.needs, {}).get("state") != "finished":
+            return f"{step.needs} has not finished"
+        if step.name != "paper" or Registry(self.plan.registry).champion_number() is not None:
+            return ""
+        say(f"{self.plan.name}: no paper account: nothing has been promoted to {self.plan.registry} yet")
+        return "nothing has been promoted yet"
 
     def _do(self, step: Step) -> dict[str, Any] | None:
         """Try a step until it succeeds, at most a few times; None if the schedule was stopped in the meantime."""
