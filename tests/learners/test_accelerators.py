@@ -57,6 +57,9 @@ def agree(one: Learner, other: Learner) -> None:
         (CONTINUOUS, (), {"recurrent": 5}),
         (spaces.Discrete(3), (3,), {"hidden": [16], "critic_hidden": [32, 8, 24], "normalise_observations": True}),
         (CONTINUOUS, (), {"hidden": [24, 16], "critic_hidden": []}),
+        (spaces.Box(-1, 1, (3,)), (), {"share_weights": True, "asset_columns": [0, 1], "normalise_observations": True}),
+        (spaces.Box(-1, 1, (4,)), (), {"share_weights": True, "asset_columns": [1, 1], "critic_hidden": [20]}),
+        (spaces.Box(-1, 1, (2, 1)), (), {"share_weights": True, "asset_columns": [1, 2], "hidden": []}),
     ],
 )
 def test_ppo(actions: spaces.Space, choices: tuple[int, ...], options: dict[str, Any]) -> None:

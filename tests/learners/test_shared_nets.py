@@ -12,7 +12,7 @@ from gymnasium import spaces
 from rookery.errors import OptionError
 from rookery.learners.algorithms.ppo import PPO, ActorCritic
 from rookery.learners.execution.choose import plain_note
-from rookery.learners.kernels.cpu.fused_ppo import CompiledAdvantages
+from rookery.learners.kernels.cpu.fused_ppo import CompiledAdvantages, FusedPPO
 from rookery.learners.kernels.gpu.policy_stack import make_stack
 from rookery.learners.registry import PPOOptions
 
@@ -75,10 +75,12 @@ def test_stacked_policies_act_as_each_alone() -> None:
     torch.testing.assert_close(found, net.act([view], None, None, None)[0])
 
 
-def test_compiled_kernels_leave_it_to_torch_and_say_so() -> None:
-    learner = PPO(SEEN, BOX, options(), 2, 0)
-    assert type(learner.accelerator) is CompiledAdvantages
-    assert "`share_weights`" in plain_note(learner)
+def test_compiled_kernels_take_up_to_64_assets_and_the_log_names_what_they_leave() -> None:
+    for assets, compiled in ((64, True), (65, False)):
+        seen, done = spaces.Box(-1, 1, (2 + 4 * assets,)), spaces.Box(-1, 1, (assets,))
+        learner = PPO(seen, done, options(), 2, 0)
+        assert type(learner.accelerator) is (FusedPPO if compiled else CompiledAdvantages)
+        assert ("`share_weights`" in plain_note(learner)) is not compiled
 
 
 @pytest.mark.parametrize(

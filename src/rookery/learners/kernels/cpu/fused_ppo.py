@@ -15,10 +15,12 @@ from rookery.learners.heads import FORBIDDEN, CategoricalHead, GaussianHead, Hea
 from rookery.learners.kernels.cpu.perceptron import KINDS
 from rookery.learners.kernels.cpu.ppo_loss import compute_gae
 from rookery.learners.kernels.cpu.ppo_plan import PPOPlan
+from rookery.learners.kernels.cpu.ppo_tasks import BLOCK
 from rookery.learners.kernels.cpu.slice_team import SliceTeam
 from rookery.learners.networks import MLP
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import are_tensors, part_of
+from rookery.learners.shared_nets import SharedMLP
 
 HEADS = (CategoricalHead, MultiCategoricalHead, GaussianHead)
 Minibatch = dict[str, Tensor]
@@ -69,7 +71,8 @@ class FusedPPO(CompiledAdvantages):
     @classmethod
     def supports(cls, learner: Any) -> bool:
         policy, actor = learner.policy, learner.policy.actor
-        perceptrons = policy.core is None and type(actor) is MLP and actor.activation_name in KINDS
+        known = type(actor) is MLP or (type(actor) is SharedMLP and len(actor.columns) <= BLOCK)
+        perceptrons = policy.core is None and known and actor.activation_name in KINDS
         return (
             perceptrons
             and not policy.encoder.is_trained

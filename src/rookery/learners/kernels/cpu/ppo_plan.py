@@ -32,6 +32,7 @@ from rookery.learners.kernels.cpu.ppo_tasks import (
 from rookery.learners.kernels.cpu.product_tiles import LANES, padded, product_addresses
 from rookery.learners.kernels.cpu.slice_team import SliceTeam
 from rookery.learners.networks import networks_of
+from rookery.learners.shared_nets import columns_of
 
 Samples = dict[str, Tensor]
 METRICS = 5
@@ -61,6 +62,12 @@ class PPOPlan:
         self.address: int = self._plan.ctypes.data  # for compiled code, also such that acts by `act_rows`
         self._kept: dict[str, Any] = {}
         self._metrics = np.zeros(METRICS)
+        self._columns = columns_of(self._net)
+        assets = 1 if self._columns is None else len(self._columns)
+        self._block = BLOCK // assets
+        self._set(assets=assets, block=self._block, seen=policy.encoder.width)
+        if self._columns is not None:
+            self._keep("columns", self._columns)
         self._set_memory(padded(self._net.layer_params[0][0].shape[1], LANES))
         self._set_constants()
         self.use_team(SliceTeam(1))
@@ -80,8 +87,10 @@ class PPOPlan:
     # --- memory ---------------------------------------------------------------------------------------------------
 
     def _set_memory(self, width: int) -> None:
-        table, parts = self._table, max(len(self._sizes), 1)
-        work = BLOCK * width + table.work_size + 2 * BLOCK * table.widest + 2 * parts
+        table, each = self._table, len(self._net.layer_params[-1][1])
+        scratch = 2 * max(len(self._sizes), 1) if self._columns is None else 2 * BLOCK * each
+        self._set(scratch=scratch, each=each)
+        work = BLOCK * width + table.work_size + 2 * BLOCK * table.widest + scratch
         self._work_size = padded(work, LINE)
         self._keep("table", table.table)
         self._keep("packed", np.zeros(table.packed_size, np.float32))
@@ -135,7 +144,7 @@ class PPOPlan:
         self._keep("features", features.contiguous())
         self._keep("values_out", out)
         self._set(rows=rows)
-        self._run(VALUES, -(-rows // BLOCK))
+        self._run(VALUES, -(-rows // self._block))
         return out
 
     def outputs(self, features: np.ndarray) -> np.ndarray:
@@ -180,7 +189,7 @@ class PPOPlan:
     def gradient(self, order: Tensor) -> Tensor:
         """Only the gradient of one minibatch, of these rows; returns its metrics."""
         self._set_order(order[None], len(order))
-        slices = min(self._slices, -(-len(order) // BLOCK))
+        slices = min(self._slices, -(-len(order) // self._block))
         self._set(begin=0, count=len(order), slices=slices)
         self._run(STATS, 1)
         gradient_step(self.team.address, self._entries, self.address)

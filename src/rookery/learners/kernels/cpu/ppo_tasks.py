@@ -23,10 +23,18 @@ from rookery.learners.cached_njit import (
     int_array,
     pointer_to,
 )
+from rookery.learners.kernels.cpu.asset_rows import (
+    gather_assets,
+    join_assets,
+    mean_of_assets,
+    part_assets,
+    spread_mean,
+)
 from rookery.learners.kernels.cpu.layer_table import (
     BIAS,
     BIAS_GRAD,
     CHAINS,
+    OUTPUTS,
     TABLE_WIDTH,
     adam_rates,
     adam_share,
@@ -69,6 +77,8 @@ WORDS = (  # of a plan
     "work", "work_size", "widest", "kind", "product", "outer",  # a thread's memory, the activation, two products
     "tasks",  # that Adam and the copies of weights are divided into; no number depends on it
     "features", "width", "values_out", "rows", "act_tasks",  # inputs, and what the commands VALUES and ACT fill
+    "block", "scratch",  # samples that a thread computes at a time, and numbers of its memory for the loss
+    "assets", "columns", "seen", "each",  # rows of a sample; of shared nets: what they read, and outputs of an asset
     "order", "begin", "count", "slices", "most_slices", "minibatch",  # of the present minibatch
     "is_q", "gaussian", "sizes", "parts", "actions", "log_probs", "advantages", "masks", "outputs", "values", "returns",
     "total", "terms", "moments", "squares", "numbers", "normalise",
@@ -119,10 +129,9 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
     sums[:] = 0.0
     order = int_array(plan.order, plan.total)
     work = plan.work + 4 * slot * plan.work_size
-    for begin in range(plan.begin + low, plan.begin + high, BLOCK):
-        picks = order[begin : min(begin + BLOCK, plan.begin + high)]
-        rows = (len(picks) + ROWS - 1) // ROWS * ROWS
-        _gather(plan, picks, work, rows)
+    for begin in range(plan.begin + low, plan.begin + high, plan.block):
+        picks = order[begin : min(begin + plan.block, plan.begin + high)]
+        rows = _gather(plan, picks, work)
         first = begin == plan.begin + low
         _actor_block(plan, picks, work, rows, partial, first, sums)
         if not plan.is_q:
@@ -131,23 +140,32 @@ def _slice(plan_address: int, command: int, task: int, end: int, slot: int) -> i
 
 
 @inner
-def _gather(plan: Any, picks: np.ndarray, inputs: int, rows: int) -> None:
-    """The features of some rows; rows beyond them are zero."""
-    width, stride = plan.width, wide(plan.width)
-    features, block = float_array(plan.features, (plan.total, width)), float_array(inputs, (rows, stride))
+def _gather(plan: Any, picks: np.ndarray, inputs: int) -> int:
+    """The inputs for some samples; rows beyond theirs are zero. Returns how many rows there are."""
+    rows = (len(picks) * plan.assets + ROWS - 1) // ROWS * ROWS
+    features, block = float_array(plan.features, (plan.total, plan.seen)), float_array(inputs, (rows, wide(plan.width)))
     for r in range(len(picks)):
-        row, out = features[picks[r]], block[r]
-        for k in range(width):
-            out[k] = row[k]
-    for r in range(len(picks), rows):
-        block[r, :] = np.float32(0.0)
+        _fill(plan, features[picks[r]], block, r)
+    block[len(picks) * plan.assets :] = np.float32(0.0)
+    return rows
+
+
+@inner
+def _fill(plan: Any, sample: np.ndarray, block: np.ndarray, r: int) -> None:
+    """The inputs for one sample."""
+    if plan.columns:
+        gather_assets(sample, int_array(plan.columns, (plan.assets, plan.width)), block[r * plan.assets :])
+    else:
+        out = block[r]
+        for k in range(plan.width):
+            out[k] = sample[k]
 
 
 @inner
 def _places(plan: Any, work: int) -> tuple[int, int, int, int]:
     """In a thread's memory, after the inputs: outputs of layers, two places for gradients, scratch."""
     activations = work + 4 * BLOCK * wide(plan.width)
-    grads = activations + 4 * (plan.work_size - BLOCK * wide(plan.width) - 2 * BLOCK * plan.widest - 2 * plan.parts)
+    grads = activations + 4 * (plan.work_size - BLOCK * wide(plan.width) - 2 * BLOCK * plan.widest - plan.scratch)
     spare = grads + 4 * BLOCK * plan.widest
     return activations, grads, spare, spare + 4 * BLOCK * plan.widest
 
@@ -159,9 +177,14 @@ def _actor_block(
     activations, grad_place, spare, scratch = _places(plan, work)
     layers, total = _table(plan)[: plan.critic], plan.total
     found = forward_block(plan.product, layers, plan.packed, work, activations, rows, plan.kind)
-    stride = wide(plan.outputs)
+    stride, size = wide(plan.each), plan.outputs
     outputs, grads = float_array(found, (rows, stride)), float_array(grad_place, (rows, stride))
     grads[:] = np.float32(0.0)
+    of_rows, row_grads = outputs, grads
+    if plan.columns:
+        outputs = float_array(scratch, (len(picks), size))
+        grads = float_array(scratch + 4 * len(picks) * size, (len(picks), size))
+        join_assets(of_rows, plan.assets, outputs)
     if plan.masks:
         apply_masks(outputs, picks, bool_array(plan.masks, (total, plan.outputs)))
     log_probs, advantages = float_array(plan.log_probs, total), float_array(plan.advantages, total)
@@ -176,7 +199,6 @@ def _actor_block(
         )  # fmt: skip
     elif plan.gaussian:
         extra = _table(plan)[plan.extra]
-        size = plan.outputs
         log_std = float_array(plan.flat + 4 * extra[BIAS], size)
         actions, log_std_grads = (
             float_array(plan.actions, (total, size)),
@@ -196,6 +218,8 @@ def _actor_block(
             moments[1], numbers.clip, numbers.entropy, plan.count, grads, float_array(scratch, 2 * parts),
             sums,
         )  # fmt: skip
+    if plan.columns:
+        part_assets(grads, plan.assets, row_grads)
     zeros = plan.packed + 4 * plan.zeros
     backward_block(
         plan.product, plan.outer, layers, plan.packed, zeros, work, activations, grad_place, spare, rows, plan.kind,
@@ -212,14 +236,20 @@ def _critic_layers(plan: Any) -> np.ndarray:
 def _critic_block(
     plan: Any, picks: np.ndarray, work: int, rows: int, partial: int, first: bool, sums: np.ndarray
 ) -> None:
-    activations, grad_place, spare, _ = _places(plan, work)
+    activations, grad_place, spare, scratch = _places(plan, work)
     layers, total, stride = _critic_layers(plan), plan.total, wide(1)
     found = forward_block(plan.product, layers, plan.packed, work, activations, rows, plan.kind)
     values, grads = float_array(found, (rows, stride)), float_array(grad_place, (rows, stride))
     grads[:] = np.float32(0.0)
+    of_rows, row_grads = values, grads
+    if plan.columns:
+        values, grads = float_array(scratch, (len(picks), 1)), float_array(scratch + 4 * len(picks), (len(picks), 1))
+        mean_of_assets(of_rows, plan.assets, values)
     numbers = numbers_at(plan.numbers)
     before, returns = float_array(plan.values, total), float_array(plan.returns, total)
     value_grads(values, picks, before, returns, numbers.value_limit, numbers.value_weight, plan.count, grads, sums)
+    if plan.columns:
+        spread_mean(grads, plan.assets, row_grads)
     zeros = plan.packed + 4 * plan.zeros
     backward_block(
         plan.product, plan.outer, layers, plan.packed, zeros, work, activations, grad_place, spare, rows, plan.kind,
@@ -260,8 +290,8 @@ def _gradient_length(plan: Any) -> float:
 def _values(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The critic's values of a block of rows."""
     plan = plan_at(plan_address)
-    begin = task * BLOCK
-    last = min(begin + BLOCK, plan.rows)
+    begin = task * plan.block
+    last = min(begin + plan.block, plan.rows)
     _outputs(plan, _critic_layers(plan), plan.features, plan.values_out, 1, begin, last, slot)
     return 0
 
@@ -278,28 +308,32 @@ def _act(plan_address: int, command: int, task: int, end: int, slot: int) -> int
 def act_rows(plan: Any, features: int, out: int, low: int, high: int, slot: int) -> None:
     """The actor's outputs of rows [low, high), from the address of all features to that of all outputs."""
     layers = _table(plan)[: plan.critic]
-    for begin in range(low, high, BLOCK):
-        _outputs(plan, layers, features, out, plan.outputs, begin, min(begin + BLOCK, high), slot)
+    for begin in range(low, high, plan.block):
+        _outputs(plan, layers, features, out, plan.outputs, begin, min(begin + plan.block, high), slot)
 
 
 @inner
 def _outputs(
     plan: Any, layers: np.ndarray, inputs: int, out: int, columns: int, begin: int, end: int, slot: int
 ) -> None:
-    """A net's outputs for a block of rows."""
+    """A net's outputs for a block of samples."""
     work, count = plan.work + 4 * slot * plan.work_size, end - begin
-    rows = (count + ROWS - 1) // ROWS * ROWS
-    width, stride = plan.width, wide(plan.width)
-    features, block = float_array(inputs, (end, width)), float_array(work, (rows, stride))
+    rows = (count * plan.assets + ROWS - 1) // ROWS * ROWS
+    features, block = float_array(inputs, (end, plan.seen)), float_array(work, (rows, wide(plan.width)))
     for r in range(count):
-        for k in range(width):
-            block[r, k] = features[begin + r, k]
-    block[count:] = np.float32(0.0)
+        _fill(plan, features[begin + r], block, r)
+    block[count * plan.assets :] = np.float32(0.0)
     found = forward_block(plan.product, layers, plan.packed, work, _places(plan, work)[0], rows, plan.kind)
-    values, target = float_array(found, (rows, wide(columns))), float_array(out, (end, columns))
-    for r in range(count):
-        for k in range(columns):
-            target[begin + r, k] = values[r, k]
+    values = float_array(found, (rows, wide(layers[len(layers) - 1, OUTPUTS])))
+    target = float_array(out, (end, columns))[begin:]
+    if not plan.columns:
+        for r in range(count):
+            for k in range(columns):
+                target[r, k] = values[r, k]
+    elif columns == plan.outputs:
+        join_assets(values, plan.assets, target)
+    else:
+        mean_of_assets(values, plan.assets, target)
 
 
 COMMANDS = {STATS: _stats, SLICE: _slice, SUM: _sum, ADAM: _adam, PACK: _pack, VALUES: _values, ACT: _act}
@@ -348,7 +382,7 @@ def _run_epoch(team: int, entries: np.ndarray, plan_address: int, metrics: np.nd
     run_tasks(team, entries[STATS], plan_address, STATS, minibatches)
     for k in range(minibatches):
         plan.begin, plan.count = k * size, min(size, total - k * size)
-        plan.slices = min(plan.most_slices, (plan.count + BLOCK - 1) // BLOCK)
+        plan.slices = min(plan.most_slices, (plan.count + plan.block - 1) // plan.block)
         gradient_step(team, entries, plan_address)
         numbers.steps += 1.0
         run_tasks(team, entries[ADAM], plan_address, ADAM, plan.tasks)
