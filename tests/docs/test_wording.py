@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,21 +81,36 @@ def page_texts(path: Path) -> Iterator[Text]:
         yield Text(path, text.count("\n", 0, found.start()) + 1, found[0])
 
 
+# Found by reading: to parse all modules takes ten times as long. Strings that follow each other are one, as in Python,
+# and so are lines of comments.
+QUOTED = r"""\"{3}(?:\\.|(?!\"{3}).)*\"{3}|'{3}(?:\\.|(?!'{3}).)*'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+STRING = rf"(?:\b[bfruBFRU]{{1,2}})?(?:{QUOTED})"
+PYTHON = re.compile(rf"({STRING}(?:\s*{STRING})*)|#[^\n]*(?:\n *#[^\n]*)*", re.DOTALL)
+EXAMPLE = re.compile(r"^\s*(>>>|\.\.\.) .*$|`[^`\n]*`", re.MULTILINE)
+
+
 def python_texts(path: Path) -> Iterator[Text]:
     """Comments, docstrings without their examples, and texts with a space, such as errors and help."""
     source = path.read_text()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.JoinedStr):
-            parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
-            yield Text(path, node.lineno, "".join(map(str, parts)))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield Text(
-                path, node.lineno, re.sub(r"^\s*(>>>|\.\.\.) .*$|`[^`\n]*`", "`X`", node.value, flags=re.MULTILINE)
-            )
-    # Lines of comments that follow each other are one text. `tokenize` would take ten times as long to find them.
-    for found in re.finditer(r"(\"\"\"|'''|[\"'])(?:\\.|(?!\1).)*?\1|#[^\n]*(?:\n *#[^\n]*)*", source, re.DOTALL):
+    for found in PYTHON.finditer(source):
+        words = found[0]
         if found[1] is None:
-            yield Text(path, source.count("\n", 0, found.start()) + 1, re.sub(r"(^|\n *)#", " ", found[0]))
+            words = re.sub(r"(^|\n *)#", " ", words)
+        elif " " in words:
+            parts = (_text_of(part[0]) for part in re.finditer(STRING, words, re.DOTALL))
+            words = EXAMPLE.sub("`X`", "".join(parts))
+        else:
+            continue
+        yield Text(path, source.count("\n", 0, found.start()) + 1, words)
+
+
+def _text_of(string: str) -> str:
+    """What a string in Python's quotes says, with an X for each value in it."""
+    prefix, quote, rest = re.split("""(\"{3}|'{3}|["'])""", string, maxsplit=1)
+    text = re.sub(
+        r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), rest.removesuffix(quote), flags=re.DOTALL
+    )
+    return re.sub(r"\{[^{}]*\}", "X", text) if "f" in prefix.lower() else text
 
 
 def web_texts(path: Path) -> Iterator[Text]:
@@ -108,18 +124,22 @@ def web_texts(path: Path) -> Iterator[Text]:
 
 
 def found_phrases() -> Iterator[str]:
-    """Each place with a phrase, and what to write instead."""
-    for path, line, words in texts():
-        for around, better in unclear(" ".join(words.split())):
-            yield f"{path.relative_to(ROOT)}:{line}: ...{around}... ({better})"
+    """Each place with a phrase, and what to write instead. Many texts are searched at once, a line each."""
+    found = list(texts())
+    lines = [" ".join(text.words.split()) for text in found]
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    for at, around, better in unclear("\n".join(lines)):
+        text = found[bisect_right(ends, at)]
+        yield f"{text.path.relative_to(ROOT)}:{text.line}: ...{around}... ({better})"
 
 
-def unclear(words: str) -> list[tuple[str, str]]:
-    """The phrases in a text with a few words around them, and what to write instead."""
+def unclear(words: str) -> list[tuple[int, str, str]]:
+    """Where phrases begin in a text, each with a few words around it, and what to write instead."""
+    words = words.lower()
     return [
-        (words[max(0, found.start() - 40) : found.end() + 30], better)
+        (found.start(), words[max(0, found.start() - 40) : found.end() + 30], better)
         for phrase, better in PHRASES.items()
-        for found in re.finditer(phrase, words.lower())
+        for found in re.finditer(phrase, words)
     ]
 
 
@@ -140,6 +160,17 @@ def test_no_phrase_stops_a_reader():
 )
 def test_phrases_are_found(words):
     assert unclear(words)
+
+
+def test_texts_in_python_are_found(tmp_path):
+    """Comments of several lines, docstrings, strings that Python joins, with values in them, and escapes."""
+    file = tmp_path / "code.py"
+    file.write_text(
+        """\"\"\"It begins\n    anew.\"\"\"\nx = 'a' + "#"  # nobody\n# tried\ny = ("is " # so\n)\n"""
+        """z = ("it is \\"told\\"\\n"\n    f'of {x["a"]} ' r"games")\n"""
+    )
+    found = [(text.line, " ".join(text.words.split())) for text in python_texts(file)]
+    assert found == [(1, "It begins anew."), (3, "nobody tried"), (5, "is"), (5, "so"), (7, 'it is "told" of X games')]
 
 
 @pytest.mark.parametrize(
