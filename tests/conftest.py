@@ -92,11 +92,20 @@ def _empty_plot(folder):
 
 
 @pytest.fixture
+def plain_python(request, monkeypatch):
+    """Kernel worlds run in plain Python: to compile one that a single test steps a few times takes four CPU seconds. In
+    `make test-all` they are compiled."""
+    if diagonal.is_push(request.config):
+        monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)
+
+
+@pytest.fixture
 def short_checks(request, monkeypatch):
     """`check_world` measures speeds for a moment, unless the test compares them."""
     if not request.node.get_closest_marker("alone"):
         monkeypatch.setattr("rookery.tools.kernel_checks.SPEED_SECONDS", 0.05)
         monkeypatch.setattr("rookery.tools.kernel_checks.BATCH_SECONDS", 0.05)
+        monkeypatch.setattr("rookery.tools.kernel_checks.SPEED_WALL_SECONDS", 0.5)
 
 
 @pytest.fixture

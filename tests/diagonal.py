@@ -44,10 +44,15 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else tuple(given)
 
 
+def is_push(config: pytest.Config) -> bool:
+    """Whether slow tests are left out."""
+    return re.search(r"(?<!or )not slow", config.option.markexpr) is not None
+
+
 @pytest.hookimpl(trylast=True)  # of those that -k and markers leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the other combinations, unless slow tests run too."""
-    if not re.search(r"(?<!or )not slow", config.option.markexpr):
+    if not is_push(config):
         return
     groups: dict[str, list[Any]] = defaultdict(list)
     for item in items:

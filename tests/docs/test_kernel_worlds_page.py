@@ -111,6 +111,7 @@ def test_masks_come_with_observations(tmp_path):
     assert floor == 9
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_agents_have_rows_of_their_own(tmp_path):
     """Two agents in three envs are six rows; what one sees first, the other sees second."""
     envs = rookery.make_vec(load(tmp_path, WORLDS["Tag"], "Tag"), 3, backend="kernel")
@@ -207,6 +208,7 @@ def test_the_message_about_nan_is_real(meadow):
     assert told(caught.value) == shown("is nan")
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_the_message_about_spaces_is_real(tmp_path):
     """An observation outside the space is reported as shown."""
     code = MEADOW.replace("out[0], out[1] = state.fox[0]", "out[0], out[1] = 3.0 * state.steps")

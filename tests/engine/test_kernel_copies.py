@@ -11,7 +11,8 @@ from kernel.samples import Poisoned, Tug, Walker
 from rookery.engine import kernel, plain_loops
 
 
-@pytest.mark.parametrize("world", [Walker, Tug, pytest.param("rookery/Humanoid-v5", marks=pytest.mark.slow)])
+@pytest.mark.push("next_step-Walker", "same_step-Tug")
+@pytest.mark.parametrize("world", [Walker, Tug, "rookery/Humanoid-v5"])
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_infos_are_the_same_in_python_and_compiled(world, mode, monkeypatch):
     """With one agent or two, with arrays among them, over the ends of episodes."""

@@ -324,6 +324,7 @@ def test_what_get_attr_shows_follows_a_loaded_state():
     assert np.array_equal(envs.step(actions)[0], other.step(actions)[0])
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_a_state_with_other_fields_is_refused():
     """Fields in another order would be loaded into each other's places."""
 

@@ -52,6 +52,7 @@ def broker(num_envs=3, **options):
     return envs
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_a_batch_of_one_env_takes_one_value_per_env():
     envs = rookery.make_vec(Broker, 1, backend="kernel")
     envs.set_parameters(scale=[3.0], fees=[[1.0, 2.0, 3.0]])

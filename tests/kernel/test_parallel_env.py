@@ -114,6 +114,7 @@ def test_same_numbers_as_in_a_batch():
     envs.close()
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_names_masks_and_state():
     """Agents bear the world's names, masks come with every info, and the state is the world's own fields."""
     env = KernelParallelEnv(Cards)

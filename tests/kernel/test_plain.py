@@ -111,6 +111,7 @@ class Sparse(Tug):
         return False
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_rewards_that_are_not_set_are_0():
     """They are not those of the step before."""
     envs = rookery.make_vec(Sparse, 2, backend="kernel")

@@ -106,6 +106,7 @@ class Ahead(Tape):
         return state.place if state.steps < 6 else params.far
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("far", [97, -1])
 def test_a_window_that_is_not_in_its_table_is_an_error(far: int) -> None:
     """In that env; no number outside the table is read. So on a GPU, whose code runs as plain Python here."""

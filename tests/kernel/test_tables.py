@@ -248,6 +248,7 @@ def saved_and(numbers, backend):
     return before.state_dict(), after
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("backend", ["kernel", "serial"])
 def test_a_state_goes_on_only_with_the_tables_it_was_saved_with(backend):
     """Indices in it may point beyond a shorter table; and other prices are another past."""
@@ -261,6 +262,7 @@ def test_a_state_goes_on_only_with_the_tables_it_was_saved_with(backend):
             envs.load_state_dict(state)
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_a_state_that_does_not_say_its_tables_is_refused():
     state, envs = saved_and(BARS, "kernel")
     del state["tables"]
@@ -268,6 +270,7 @@ def test_a_state_that_does_not_say_its_tables_is_refused():
         envs.load_state_dict(state)
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_a_state_of_an_earlier_version_of_the_world_may_lack_a_table():
     state, envs = saved_and(BARS, "kernel")
     state["tables"] |= {"gone": state["tables"]["bars"]}

@@ -316,6 +316,8 @@ def legal_batch(space: gym.Space, actions: Any, last: Any) -> Any:
     masks = _mask(space, last) if isinstance(space, plain) else None
     if masks is None:
         return actions
+    if isinstance(space, gym.spaces.Discrete):
+        return _allowed_batch(space.start, np.asarray(masks, bool), np.asarray(actions))
     return np.array([_legal(space, action, mask) for mask, action in zip(masks, actions, strict=True)])
 
 
@@ -334,3 +336,13 @@ def _allowed(start: Any, mask: Any, action: Any) -> int:
     if len(allowed) == 0 or action in allowed:
         return action
     return allowed[int(action) % len(allowed)]
+
+
+def _allowed_batch(start: Any, masks: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """The same for each row of a batch."""
+    rows, counts = np.arange(len(actions)), masks.sum(axis=1)
+    allowed_first = np.argsort(~masks, axis=1, kind="stable")
+    others = allowed_first[rows, actions % np.maximum(counts, 1)] + start
+    within = (actions >= start) & (actions < start + masks.shape[1])
+    good = within & masks[rows, np.where(within, actions - start, 0)]
+    return np.where(good | (counts == 0), actions, others)

@@ -39,6 +39,7 @@ def assert_same(cpu: Evaluation, device: Evaluation) -> None:
     assert device.outcomes == pytest.approx(cpu.outcomes, rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.push("Sailor-False", "Walker-False", "Tug-True", "Tug-False")
 @pytest.mark.parametrize(("source", "deterministic"), WORLDS)
 def test_the_same_episodes_as_on_the_cpu(source, deterministic):

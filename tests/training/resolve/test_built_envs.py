@@ -106,6 +106,7 @@ def test_a_kernel_engine_with_options(tmp_path: Path) -> None:
         train(engine, tmp_path)
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_a_kernel_engine_with_tables(tmp_path: Path) -> None:
     """A table is an object: the run needs it again, and refuses another one."""
     engine = rookery.make_vec(Walk, 4, env_kwargs={"prices": PRICES, "start": 7})
