@@ -1,8 +1,8 @@
-"""A few of the combinations of parameters, for tests marked `diagonal` or `push`.
+"""A few of the combinations of parameters, for tests marked `diagonal`, `push` or `few`.
 
 Of the first, every value of every parameter is in one of those that a push runs; of the second, a push runs those with
-the ids that are given, where others take much longer than what they tell is worth at each push. `make test-all` runs
-all combinations.
+the ids that are given, where others take much longer than what they tell is worth at each push; of the third, as many
+as are given, from the first to the last. `make test-all` runs all combinations.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ def diagonal(combinations: Sequence[Values]) -> list[int]:
         missing -= combinations[best]
         chosen.append(best)
     return chosen
+
+
+def spread(count: int, most: int) -> list[int]:
+    """As many places among `count`, the first and the last among them.
+
+    >>> spread(10, 4)
+    [0, 3, 6, 9]
+    """
+    return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)}) if most < count else list(range(count))
 
 
 def values_of(item: Any) -> Values:
@@ -62,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for group in groups.values():
         if push := group[0].get_closest_marker("push"):
             chosen = [k for k, item in enumerate(group) if item.callspec.id in push.args]
+        elif few := group[0].get_closest_marker("few"):
+            chosen = spread(len(group), *few.args)
         elif group[0].get_closest_marker("diagonal"):
             chosen = diagonal([values_of(item) for item in group])
         else:

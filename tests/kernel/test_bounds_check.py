@@ -27,6 +27,7 @@ def run(world, steps=60, **options):
     return envs
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize("mistake", planted.MISTAKES[1:])
 def test_an_index_out_of_bounds_is_named_with_its_line(mistake, mode):

@@ -19,6 +19,7 @@ from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     ("world", "words"),
     [

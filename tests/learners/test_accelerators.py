@@ -43,6 +43,7 @@ def agree(one: Learner, other: Learner) -> None:
         torch.testing.assert_close(mine, its, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("actions", "choices", "options"),
     [

@@ -25,6 +25,7 @@ def test_there_are_many_of_each() -> None:
     assert len(LEAKS) >= 30 and len(CLEAN) >= 30
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_named(name: str) -> None:
     world, kind = LEAKS[name]
@@ -34,6 +35,7 @@ def test_a_planted_leak_is_named(name: str) -> None:
         assert report.leaks[0].what == "observation[0]"
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", CLEAN)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_clean_world_is_not_accused(name: str, seed: int) -> None:

@@ -24,6 +24,7 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rookery.data.shared_tables.cache_folder", lambda name: None)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("case", CASES)
 def test_no_later_bar_changes_what_a_world_says(case: str) -> None:
     """Observations, fills, costs and rewards up to a step are the same, bit for bit, whatever the later bars are."""
