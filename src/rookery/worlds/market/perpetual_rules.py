@@ -30,8 +30,9 @@ def order_targets(state: Any, action: Any, params: Any, tables: Any, scratch: An
     for i in range(len(state.holdings)):
         total += min(abs(action[i]), 1.0)
     scale = params.leverage * state.equity / max(total, 1.0)
+    bars = tables.bars[state.row]
     for i in range(len(state.holdings)):
-        price = tables.bars[state.row, i, CLOSE]
+        price = bars[i, CLOSE]
         change = min(max(action[i], -1.0), 1.0) * scale - state.holdings[i] * price
         scratch.orders[i] = change / price if abs(change) > params.min_change * state.equity else 0.0
 
@@ -39,8 +40,9 @@ def order_targets(state: Any, action: Any, params: Any, tables: Any, scratch: An
 def limit_orders(state: Any, params: Any, tables: Any, scratch: Any) -> None:
     """What is held for long is closed in part. Small orders are not sent, unless they close a position; a small rest is
     closed with the order that would leave it."""
+    bars = tables.bars[state.row]
     for i in range(len(state.holdings)):
-        held, price = state.holdings[i], tables.bars[state.row, i, CLOSE]
+        held, price = state.holdings[i], bars[i, CLOSE]
         if held != 0.0 and params.hold_limit > 0 and state.age[i] >= params.hold_limit:
             scratch.orders[i] = -held * params.forced_sale
             state.age[i] = 0
@@ -112,8 +114,9 @@ def volume_left(i: int, state: Any, params: Any, tables: Any) -> float:
 
 def liquidate_at_the_open(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
     """Positions that a gap has brought beyond their margin; their orders are cancelled."""
+    bars = tables.bars[state.row]
     for i in range(len(state.holdings)):
-        price = tables.bars[state.row, i, OPEN]
+        price = bars[i, OPEN]
         if state.holdings[i] != 0.0 and is_lost(i, price, params, state):
             liquidate(i, price, params, state, info)
             scratch.orders[i], scratch.limited[i] = 0.0, 0.0
@@ -121,6 +124,7 @@ def liquidate_at_the_open(state: Any, params: Any, tables: Any, scratch: Any, in
 
 def fill_reductions(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
     """Orders against a position close it at the open. What they want beyond that stays an order."""
+    bars = tables.bars[state.row]
     for i in range(len(state.holdings)):
         held, order = state.holdings[i], scratch.orders[i]
         scratch.volume[i] = volume_left(i, state, params, tables)
@@ -130,7 +134,7 @@ def fill_reductions(state: Any, params: Any, tables: Any, scratch: Any, info: An
             scratch.orders[i] = 0.0 if units < abs(held) else held + order
             if units > 0.0:
                 scratch.volume[i] -= units
-                price = tables.bars[state.row, i, OPEN]
+                price = bars[i, OPEN]
                 reduce(i, units if held > 0.0 else -units, price, state, info)
                 state.cash -= pay(i, units * price, params, tables, state, info)
 
@@ -143,19 +147,20 @@ def margin_and_costs(i: int, traded: float, params: Any, tables: Any, state: Any
 def fill_increases(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
     """All orders that open or add are reduced together if the free balance does not suffice for their margins and
     costs."""
+    bars = tables.bars[state.row]
     need = 0.0
     for i in range(len(state.holdings)):
         if scratch.orders[i] != 0.0:
             units = min(max(scratch.orders[i], -scratch.volume[i]), scratch.volume[i])
             scratch.orders[i] = units
-            traded = abs(units) * tables.bars[state.row, i, OPEN]
+            traded = abs(units) * bars[i, OPEN]
             need += traded * margin_and_costs(i, traded, params, tables, state)
     if need <= 0.0 or state.cash <= 0.0:
         return
     scale = min(1.0, state.cash / need)
     for i in range(len(state.holdings)):
         if scratch.orders[i] != 0.0:
-            units, price = scratch.orders[i] * scale, tables.bars[state.row, i, OPEN]
+            units, price = scratch.orders[i] * scale, bars[i, OPEN]
             traded = abs(units) * price
             if traded >= params.min_order[i] and traded > 0.0:
                 scratch.volume[i] -= abs(units)
@@ -165,11 +170,12 @@ def fill_increases(state: Any, params: Any, tables: Any, scratch: Any, info: Any
 
 def watch_margins(state: Any, params: Any, tables: Any, info: Any) -> None:
     """Liquidate what the worst price of the bar brings to its maintenance margin, at the price where that happens."""
+    bars = tables.bars[state.row]
     for i in range(len(state.holdings)):
         held = state.holdings[i]
-        if held != 0.0 and is_lost(i, tables.bars[state.row, i, LOW if held > 0.0 else HIGH], params, state):
+        if held != 0.0 and is_lost(i, bars[i, LOW if held > 0.0 else HIGH], params, state):
             price = liquidation_price(i, params, state)
-            opened = tables.bars[state.row, i, OPEN]
+            opened = bars[i, OPEN]
             liquidate(i, min(price, opened) if held > 0.0 else max(price, opened), params, state, info)
 
 
@@ -178,9 +184,10 @@ def watch_margins(state: Any, params: Any, tables: Any, info: Any) -> None:
 
 def pay_funding(state: Any, params: Any, tables: Any, info: Any) -> None:
     """At the close of bars with a funding time: a position's margin pays or receives, and may be too small then."""
+    bars = tables.bars[state.row]
     for i in range(len(state.holdings)):
-        held, price = state.holdings[i], tables.bars[state.row, i, CLOSE]
-        rate = params.funding * tables.bars[state.row, i, FUNDING_TIMES] + tables.bars[state.row, i, FUNDING]
+        held, price = state.holdings[i], bars[i, CLOSE]
+        rate = params.funding * bars[i, FUNDING_TIMES] + bars[i, FUNDING]
         if held != 0.0 and rate != 0.0:
             state.margin[i] -= held * price * rate
             info.funding_cost += held * price * rate
@@ -190,9 +197,10 @@ def pay_funding(state: Any, params: Any, tables: Any, info: Any) -> None:
 
 def value_account(state: Any, params: Any, tables: Any, info: Any) -> None:
     """At the close: what the account and the equal-weight portfolio are worth."""
+    bars = tables.bars[state.row]
     margin, gains, value, exposed, equal_weight = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(state.holdings)):
-        held, price = state.holdings[i], tables.bars[state.row, i, CLOSE]
+        held, price = state.holdings[i], bars[i, CLOSE]
         margin += state.margin[i]
         gains += held * (price - state.entry[i])
         value += held * price
@@ -243,8 +251,9 @@ def observe(state: Any, out: Any, tables: Any) -> None:
     before the features, which the engine copies."""
     share, coins = 1.0 / max(state.equity, 1e-9), len(state.holdings)
     out[0] = state.cash * share
+    bars = tables.bars[state.row]
     for i in range(coins):
-        price = tables.bars[state.row, i, CLOSE]
+        price = bars[i, CLOSE]
         out[1 + i] = state.holdings[i] * price * share
         out[1 + coins + i] = state.holdings[i] * (price - state.entry[i]) * share
         out[1 + 2 * coins + i] = state.margin[i] * share
