@@ -79,7 +79,6 @@ def sizes_for(agent: Agent) -> Any:
     return (1, 2, 9, 31, MANY) if images else range(1, MANY + 1)
 
 
-@pytest.mark.few(10)
 @pytest.mark.parametrize("case", CASES)
 def test_deterministic_actions_do_not_depend_on_the_batch(case: str) -> None:
     """Bit by bit, for every size of the batch from 1 to 64, and for another order of the rows."""
@@ -95,7 +94,6 @@ def test_deterministic_actions_do_not_depend_on_the_batch(case: str) -> None:
     assert as_bytes(agent.act(some_rows(batch, order), deterministic=True)) == as_bytes(together, order)
 
 
-@pytest.mark.few(10)
 @pytest.mark.parametrize("case", CASES)
 def test_sampled_actions_and_memories_do_not_depend_on_the_batch(case: str) -> None:
     """With the same noise, memory and mask, in a frozen copy and in the policy itself."""
