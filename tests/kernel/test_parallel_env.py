@@ -128,6 +128,7 @@ def test_names_masks_and_state():
     assert env.state() in env.state_space
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_parameters_are_set_when_made_and_by_options():
     """Both set the world's parameters; those of a reset are kept."""
     env = KernelParallelEnv(Cards, rounds=1)

@@ -85,6 +85,7 @@ def test_how_it_steps_is_taken_over(backend: str, tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_what_is_given_has_priority(tmp_path: Path) -> None:
     engine = rookery.make_vec("CartPole-v1", 2, backend="process", workers=2, env_kwargs={"max_episode_steps": 30})
     config = recorded(train(engine, tmp_path, num_envs=4, world_options={"max_episode_steps": 9}))
@@ -136,6 +137,7 @@ def walk_id() -> Iterator[str]:
     del gym.registry["tests/Walk-v0"]
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_an_id_with_an_array_as_option(walk_id: str, tmp_path: Path) -> None:
     """What a configuration can hold of the options is recorded; the run needs the rest again."""
     options = {"prices": PRICES, "fee": 0.5}

@@ -87,6 +87,7 @@ def test_copies_come_into_replay(world: type, tmp_path: Path) -> None:
     assert 0.1 < (rewards == 0).mean() < 0.9
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_a_world_without_rewards_of_goals_is_refused(tmp_path: Path) -> None:
     class Mute(Reach):
         compute_reward = None
