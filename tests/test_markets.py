@@ -83,6 +83,7 @@ def steps(envs: Any, count: int = 30) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_envs_take_the_symbols_in_turns(bars: Path) -> None:
     envs = markets.create_vectorized_env(SYMBOLS[:3], bars, n_envs=6)
     envs.reset()
@@ -93,6 +94,7 @@ def test_envs_take_the_symbols_in_turns(bars: Path) -> None:
     envs.close()
 
 
+@pytest.mark.usefixtures("plain_python")
 def test_shared_memory_or_not_means_the_same_numbers(bars: Path) -> None:
     runs = []
     for shared in (True, False):
@@ -103,6 +105,7 @@ def test_shared_memory_or_not_means_the_same_numbers(bars: Path) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("make", [markets.create_vectorized_environment, markets.build_vec_env])
 def test_other_names(make: Any, bars: Path) -> None:
     envs = make("EURUSD, USDJPY", str(bars), n_envs=2, env_config={"columns": ["rsi_14", "ema_10", "ema_20"]})

@@ -21,6 +21,7 @@ def on_cpu(world, num_envs, mode="next_step", copy=False, **options):
     return CudaEngine(resolve(world), settings, device="cpu")
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.diagonal
 @pytest.mark.parametrize(
     "world",
