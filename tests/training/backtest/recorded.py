@@ -79,10 +79,10 @@ def random_window(steps: int = 500, assets: int = 1, seed: int = 1, drift: float
     return window(closes, held, fee=0.0005, **changes)
 
 
-def agent_for(world: Any, seed: int = 0) -> Agent:
+def agent_for(world: Any, seed: int = 0, **options: Any) -> Agent:
     """An untrained agent for the spaces of a world, whose actions change with the observations."""
     torch.manual_seed(seed)
-    chosen = option_classes()["ppo"](hidden=[16])
+    chosen = option_classes()["ppo"](hidden=[16], **options)
     policy = make_policy("ppo", world.observation_space, world.action_space, chosen)
     with torch.no_grad():
         for parameter in policy.parameters():

@@ -82,7 +82,8 @@ def case(request, tmp_path_factory):
     write(data, path)
     config = build_config(name, world_options={**CASES[name], "data": str(path), "split": "train"})
     world = find(name, options={**config.world_options, "split": "all"})
-    agent = agent_for(world.kernel_world, seed=3)
+    columns = getattr(world.kernel_world, "asset_columns", None)  # of crypto: its coins share a net
+    agent = agent_for(world.kernel_world, seed=3, share_weights=columns is not None, asset_columns=columns)
     records, _ = record_windows(world, agent)
     about = {"run": 'a"""run', "world": name}
     alone = standalone_text(*describe(saved_agent(agent), about))
