@@ -47,6 +47,17 @@ def _share_out(envs):
     envs._thread_choice.use_threads()
 
 
+def test_plain_python_is_never_divided_among_threads(monkeypatch):
+    """Neither in `step` nor in `send` and `recv`, though its steps are long."""
+    monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)
+    together, apart = kernel(Walker, 16, workers=2), kernel(Walker, 16, workers=2)
+    assert same(together.reset(seed=1)[0], apart.reset(seed=1)[0])
+    for _ in range(50):
+        actions = together.action_space.sample()
+        apart.send(actions)
+        assert same(together.step(actions)[:4], apart.recv()[:4])
+
+
 def test_plain_python_gives_what_compiled_code_gives():
     """A world of doubles is followed to the last bit by its own source, run as it stands."""
     compiled, plain = KernelEnv(Walker), KernelEnv(Walker, plain=True)

@@ -39,6 +39,8 @@ class ThreadChoice:
         """Step all envs once; does nothing if any action is invalid."""
         runner = self._runner
         runner.start_batch_step()
+        if self.single:
+            return runner.step(0, runner.env_arrays.num_envs)
         if self._settled:
             return self._step_with_team()
         start = perf_counter()
