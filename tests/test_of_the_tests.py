@@ -44,18 +44,15 @@ def hunted(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_a_test_that_fails_now_and_then_is_counted(tmp_path):
-    """By what was noted, slow ones too, with new fixtures each time and one of its module."""
+def test_tests_that_fail_now_and_then_are_counted(tmp_path):
+    """By what was noted, slow ones too, with new fixtures each time and one of its module; and what never fails."""
     (tmp_path / ".pytest_cache").mkdir()
-    (tmp_path / flaky.NOTED).write_text(json.dumps("test_it.py::test_third[a b]") + "\n")
+    noted = [json.dumps(f"test_it.py::{name}") for name in ("test_third[a b]", "test_good")]
+    (tmp_path / flaky.NOTED).write_text("\n".join(noted) + "\n")
     done = hunted(tmp_path)
     assert done.returncode == 1 and "2 of 7 failed: test_it.py::test_third[a b]" in done.stdout
+    assert "0 of 7 failed: test_it.py::test_good" in done.stdout
     assert done.stdout.count("closed once") == 1 and done.stdout.count("assert (") == 1
-
-
-def test_what_never_fails_is_good(tmp_path):
-    done = hunted(tmp_path, "test_it.py::test_good")
-    assert done.returncode == 0 and "0 of 7 failed: test_it.py::test_good" in done.stdout
 
 
 def test_without_suspects_nothing_runs(tmp_path, monkeypatch, capsys):

@@ -53,8 +53,8 @@ def cartpole(any_backend):
 
 
 @pytest.fixture
-def counter(any_backend):
-    """An env that counts its steps."""
+def counter(any_backend, plain_python):
+    """An env that counts its steps. CartPole is there as compiled code."""
     return CounterWorld if any_backend == "kernel" else Counter
 
 

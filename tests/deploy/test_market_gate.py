@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ def account(agent: float, spread: float = 0.001, hold: float = 0.0, seed: int = 
     }
     nothing = np.zeros(900)
     return JoinedAccount(np.arange(901), {**curves, "equal_weight": curves["hold"]}, nothing, nothing, {}, nothing, {})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_compiling() -> Iterator[None]:
+    """The worlds run as plain Python: compiling them would take longer than all these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rookery.kernel.runner.load_native", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="module")
