@@ -18,6 +18,7 @@ from gymnasium import spaces
 import rookery
 from faults.envs import SLOW_SECONDS, Act, FatalRebuild, Walk
 from faults.watch import (
+    SPAWN_SELDOM,
     START_METHODS,
     action_of,
     at_most,
@@ -127,7 +128,7 @@ def test_restarted_envs_run_new_episodes_from_the_seed_alone(make: Make) -> None
     assert not same_rows(first[3:], undisturbed(Walk, N, 12, SEED)[3:], LOST)
 
 
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_a_kill_between_steps_is_mended_in_the_next_step(make: Make, method: str) -> None:
     """A worker that died while nothing was being stepped is replaced by the next step, which says so."""
     envs = team(make, start_method=method)
@@ -386,7 +387,7 @@ def test_a_step_that_was_finished_before_the_death_is_whole(make: Make) -> None:
 
 
 @pytest.mark.parametrize("moment", ["mid-step", "between steps"])
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_raise_names_envs_and_signal(make: Make, method: str, moment: str) -> None:
     """With on_failure="raise" the step raises WorkerDied within a second, naming the worker's envs and SIGKILL."""
     envs = team(make, start_method=method, on_failure="raise")

@@ -17,7 +17,7 @@ import pytest
 import rookery
 from faults import envs as troubles
 from faults.envs import Act, Raises, Walk
-from faults.watch import BACKENDS, at_most, play, restarted, same_rows, undisturbed
+from faults.watch import BACKENDS, SPAWN_SELDOM, at_most, play, restarted, same_rows, undisturbed
 from rookery.errors import EnvError
 
 pytestmark = pytest.mark.timeout(90)
@@ -134,7 +134,7 @@ def test_attributes_come_along(make: Make) -> None:
     assert not hasattr(provoke(make, "process", "step", troubles.raise_with_lock), "lock")
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", SPAWN_SELDOM[:2])
 def test_a_class_from_inside_a_function_is_still_caught_by_name(make: Make, method: str) -> None:
     """An exception class of a notebook or function, which no worker can import, comes back as that very class."""
 

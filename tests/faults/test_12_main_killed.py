@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from faults.watch import START_METHODS, alive, gone_within
+from faults.watch import SPAWN_SELDOM, START_METHODS, alive, gone_within
 
 pytestmark = pytest.mark.timeout(40)
 MARK = "ROOKERY_VICTIM"
@@ -83,7 +83,7 @@ def test_nothing_remains(method: str, act: str, whole_group: bool) -> None:
 
 
 @pytest.mark.parametrize("act", [pytest.param("IDLE", marks=pytest.mark.slow), "SLEEP", "HOLD_GIL"])
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_an_engine_made_in_a_short_lived_thread_is_no_exception(method: str, act: str) -> None:
     """Workers outlive the thread that made them, but not the process."""
     with victim(method, act, "thread") as (process, mark):
@@ -98,7 +98,7 @@ def test_an_engine_made_in_a_short_lived_thread_is_no_exception(method: str, act
 @pytest.mark.parametrize(
     "moment", [0.1, pytest.param(0.3, marks=pytest.mark.slow), pytest.param(0.6, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_a_kill_while_workers_start_leaves_none_of_them(method: str, moment: float) -> None:
     """A worker that is still starting when its parent dies finds out and goes."""
     with victim(method, "IDLE") as (process, mark):

@@ -18,7 +18,7 @@ import pytest
 
 import rookery
 from faults.envs import Act, SlowToClose, Unhurried, Walk
-from faults.watch import BACKENDS, START_METHODS, at_most, gone_within, pids_of, play, skip_if_replaced
+from faults.watch import BACKENDS, SPAWN_SELDOM, START_METHODS, at_most, gone_within, pids_of, play, skip_if_replaced
 from rookery.errors import UsageError
 
 pytestmark = pytest.mark.timeout(40)
@@ -111,7 +111,7 @@ def test_close_after_workers_died(make: Make) -> None:
         envs.close()
 
 
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_an_engine_that_is_dropped_ends_its_workers(method: str) -> None:
     """When the last reference goes, so do the workers, without close()."""
     envs = rookery.make_vec(Walk, 2, "process", 2, start_method=method)

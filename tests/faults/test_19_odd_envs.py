@@ -16,6 +16,7 @@ import rookery
 from faults.envs import Act, Forking, ForksAndWaits, GlobalRandom, Printing, Reusing, Threading, Walk
 from faults.watch import (
     BACKENDS,
+    SPAWN_SELDOM,
     START_METHODS,
     at_most,
     gone_within,
@@ -72,7 +73,7 @@ def children_of(envs: rookery.Engine) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("way", ["fork", "subprocess"])
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_envs_with_child_processes_work_and_close(make: Make, method: str, way: str) -> None:
     """An env may start processes that nobody ends: stepping and close() do not wait for them."""
     envs = make(partial(Forking, way), 2, "process", 2, start_method=method)
@@ -84,7 +85,7 @@ def test_envs_with_child_processes_work_and_close(make: Make, method: str, way: 
 
 
 @pytest.mark.parametrize("way", ["fork", "subprocess"])
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_an_envs_child_processes_can_be_terminated(make: Make, method: str, way: str) -> None:
     """SIGTERM does not end a worker, but the processes that its envs have started."""
     envs = make(partial(Forking, way), 2, "process", 2, start_method=method)
@@ -96,7 +97,7 @@ def test_an_envs_child_processes_can_be_terminated(make: Make, method: str, way:
 
 
 @pytest.mark.parametrize("way", ["fork", "subprocess"])
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_a_death_is_found_though_the_envs_child_holds_its_files(make: Make, method: str, way: str) -> None:
     """A forked child keeps the worker's end of the channel open; the worker's death is found all the same."""
     envs = make(partial(Forking, way), 2, "process", 2, start_method=method)
@@ -117,7 +118,7 @@ def test_an_env_that_forks_in_every_step_works(make: Make, backend: str) -> None
     assert same_rows(play(envs, 6), undisturbed(Walk, 4, 6, seed=1), ALL_ROWS)
 
 
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_threads_of_an_env_do_not_hold_its_worker(make: Make, method: str) -> None:
     """Threads run beside the steps, and one that never ends does not keep the worker from leaving."""
     envs = make(Threading, 4, "process", 2, start_method=method)
@@ -129,7 +130,7 @@ def test_threads_of_an_env_do_not_hold_its_worker(make: Make, method: str) -> No
     assert same_rows(results, undisturbed(Walk, 4, 6, seed=1), ALL_ROWS)
 
 
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_os_exit_is_a_death_like_any_other(make: Make, method: str) -> None:
     """`os._exit` in a step ends the worker: named with its code, or mended by a restart."""
     envs = make(Walk, 4, "process", 2, start_method=method)

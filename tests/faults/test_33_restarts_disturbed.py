@@ -17,6 +17,7 @@ import rookery
 from faults.envs import Diary, Walk
 from faults.signal_storm import storm
 from faults.watch import (
+    SPAWN_SELDOM,
     START_METHODS,
     at_most,
     gone_within,
@@ -196,7 +197,7 @@ def test_close_ends_a_restart(make: Make, diary: Path, monkeypatch: pytest.Monke
         envs.close()
 
 
-@pytest.mark.parametrize("method", START_METHODS)
+@pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_stopped_workers_and_servers_do_not_hold_close(make: Make, method: str) -> None:
     """Stopped while idle, after a step that was well: they get `close_timeout`, all together."""
     if PORTABLE and method != "spawn":

@@ -20,6 +20,10 @@ from rookery.engine.workers.child_process import PORTABLE
 
 START_METHODS = ("spawn", "forkserver", "fork")
 QUICKEST_FIRST = ["fork", *[pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")]]
+# A spawned worker takes a second of the CPU to start, a forked one a tenth of that. With spawned ones, every push tests
+# deaths, hangs and the end of the program; other faults are tested in `make test-all`, as all are where workers are
+# started in no other way.
+SPAWN_SELDOM = [pytest.param("spawn", marks=[] if PORTABLE else pytest.mark.slow), "forkserver", "fork"]
 BACKENDS = ("serial", "thread", "process")
 SPAWN_SECONDS = 3.0  # what a new interpreter with its imports takes more than a fork
 NO_FORK_SERVER = "portable workers are started by spawn: there is no fork server"
