@@ -242,9 +242,9 @@ def test_short_names_of_worlds_are_known_to_the_tools(monkeypatch):
     assert asked == ["rookery/HockeyOne-v0", "CartPole-v1"]
 
 
-def test_a_reader_that_leaves_is_no_failure():
-    """As in `rookery doctor | head -1`."""
-    words = [sys.executable, "-m", "rookery", "doctor"]
+def test_a_reader_that_leaves_is_no_failure(tmp_path):
+    """As in `rookery runs | head -1`."""
+    words = [sys.executable, "-m", "rookery", "runs", "--runs-dir", str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
@@ -304,11 +304,10 @@ def test_bench_prints_a_table(world, capsys, monkeypatch):
     assert "(auto)" in out
 
 
-def test_json_goes_alone_to_standard_output(world):
-    """With --json, standard output holds one JSON object and nothing else."""
-    answer = run("profile", f"{world}:Quiet", "--steps", "50", "--json")
-    assert answer.returncode == 0, answer.stderr
-    assert json.loads(answer.stdout)["steps"] == 50
+def test_json_goes_alone_to_standard_output(world, capfd):
+    """With --json, standard output holds one JSON object and nothing else, of workers neither."""
+    assert main(["profile", f"{world}:Quiet", "--steps", "50", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["steps"] == 50
 
 
 def test_doctor_tells_whether_workers_start(capsys):
