@@ -45,10 +45,16 @@ AGAIN = || { [ $$? -eq 1 ] && grep -o '".*::.*"' $(FAILED) > $(FLAKY) && [ `wc -
 TIMES := .pytest_cache/times
 WHICH := and not slow and not web
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
-# By their names: threads and kernels have no such loops, and how workers start has nothing to do with them.
-PLAIN := tests/engine/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
-	tests/conformance/test_odd_results.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py \
-	-k 'not thread and not kernel and not spawn'
+# By their names: threads and kernels have no such loops, and how workers start has nothing to do with them. Of faults,
+# in every `make test`, those in which results of such loops are lost in different ways; in `make test-all` both suites.
+PLAIN_FAULTS := tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py
+PLAIN_MAIN_FAULTS := $(addprefix tests/faults/test_01_worker_killed.py::,test_restart_truncates_the_lost_and_leaves_others_alone \
+	test_the_lost_tell_nothing_of_their_old_lives test_restart_under_send_and_recv test_restart_under_groups \
+	test_a_worker_that_dies_while_it_reports_is_replaced test_raise_under_send_and_recv) \
+	$(addprefix tests/faults/test_02_hung_step.py::,test_a_hung_worker_is_replaced_and_the_rest_keep_their_results \
+	test_a_hang_while_reporting_is_found)
+PLAIN = tests/engine/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
+	tests/conformance/test_odd_results.py $(PLAIN_FAULTS) -k 'not thread and not kernel and not spawn'
 
 # Over workers that need nothing of Linux: the main rows in every `make test`, both suites in `make test-all`. Seeds,
 # actions and numbers of envs that are refused never reach a worker.
@@ -183,7 +189,7 @@ test-plain: $(READY)  ## the engine's tests without its compiled loops
 
 test-forms: TWO_BY_TWO := TOGETHER='-n 2 --dist worksteal'
 test-forms: $(READY)
-	@$(MAKE) --no-print-directory $(TWO_BY_TWO) test-plain > $(VENV)/plain.log 2>&1 & plain=$$!; \
+	@$(MAKE) --no-print-directory $(TWO_BY_TWO) PLAIN_FAULTS='$(PLAIN_MAIN_FAULTS)' test-plain > $(VENV)/plain.log 2>&1 & plain=$$!; \
 	$(MAKE) --no-print-directory $(TWO_BY_TWO) test-portable-main; portable=$$?; \
 	wait $$plain; plain=$$?; cat $(VENV)/plain.log; exit $$((portable || plain))
 
