@@ -128,7 +128,7 @@ def step_two_at_once(make, cartpole, seconds):
 
 def test_two_engines_at_once_do_not_meet(make_any, cartpole):
     """In two threads: each steps its own envs and gives its own numbers, however often the threads take turns."""
-    step_two_at_once(make_any, cartpole, 0.5)
+    step_two_at_once(make_any, cartpole, 0.2)
 
 
 @pytest.mark.slow

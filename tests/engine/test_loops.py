@@ -381,11 +381,11 @@ def test_the_same_whatever_envs_return(wrong: int, mode: str, monkeypatch: pytes
 
 
 def test_workers_without_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On either side: a parent with and workers without work together, and give the same numbers."""
+    """On either side: a parent with and workers without work together, and give the numbers of envs in the parent."""
     told = []
-    for plain in ("0", "1"):
-        monkeypatch.setenv("ROOKERY_PLAIN", plain)
-        envs = rookery.make_vec(partial(Whatever, 0), 5, backend="process", workers=2)
+    for backend, workers in (("serial", 1), ("process", 2)):
+        monkeypatch.setenv("ROOKERY_PLAIN", "1" if backend == "process" else "0")
+        envs = rookery.make_vec(partial(Whatever, 0), 5, backend=backend, workers=workers)
         told.append([repr(envs.reset(seed=3))] + [repr(envs.step(np.zeros(5, np.int64))) for _ in range(200)])
         envs.close()
     assert told[0] == told[1]
