@@ -22,7 +22,9 @@ WORLDS = [
 
 
 def compile_worlds() -> None:
-    for world in WORLDS:
+    from worlds.gameboy.test_kernel_console import STAY, console, rom_with
+
+    for world in [*WORLDS, console(rom_with(STAY))]:
         rookery.make_vec(world, 2, backend="kernel").close()
 
 
