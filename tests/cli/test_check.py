@@ -143,10 +143,8 @@ def test_a_kernel_world_is_measured_as_a_batch(tmp_path, capsys):
     assert "envs in a batch make" in second
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_step_of_a_kernel_worlds_bad_value_is_named(compiled, tmp_path, capsys, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)
+@pytest.mark.usefixtures("plain_python")
+def test_the_step_of_a_kernel_worlds_bad_value_is_named(tmp_path, capsys):
     path = tmp_path / "late.py"
     path.write_text(KERNEL)
     assert main(["check", f"{path}:Late", "--set", "world_options.last=50"]) == 1

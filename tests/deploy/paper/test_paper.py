@@ -232,10 +232,10 @@ def test_other_crypto_worlds(options: dict[str, Any], data: str, tmp_path: Path)
     assert parity(run.path, tmp_path / "limited").first_difference is None
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("action_type", ["discrete", pytest.param("continuous", marks=pytest.mark.slow)])
-def test_forex(action_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each pair has an account of its own; they need not have bars at the same times. In plain Python."""
-    monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)
+def test_forex(action_type: str, tmp_path: Path) -> None:
+    """Each pair has an account of its own; they need not have bars at the same times."""
     whole = bars(PAIRS, 150, timeframe=3600)
     kept = np.delete(np.arange(150), [60, 61, 90])
     some = type(whole)((whole.bars[0], whole.bars[1].rows(kept)), 3600, "forex")

@@ -126,11 +126,11 @@ class OwnWeights(CryptoWeights):
     """A world of a user's own, by another name."""
 
 
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.push("Crypto", "OwnWeights")
 @pytest.mark.parametrize("kind", [Crypto, CryptoWeights, OwnWeights])
-def test_the_world_says_which_action_orders_nothing(kind: type[Crypto], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever its class is called: it runs as plain Python, as compiling it would take longer than all these tests."""
-    monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)
+def test_the_world_says_which_action_orders_nothing(kind: type[Crypto]) -> None:
+    """Whatever its class is called."""
     dataset = bars()
     book = Book(kind(data=dataset, columns=COLUMNS, lookback=2), 0, dataset.symbols)
     book.begin(int(book.times[60]), 100_000.0)
