@@ -68,6 +68,16 @@ def test_a_forbidden_action_stands_for_a_legal_one(world: type[Choosy]) -> None:
     assert chosen == [legal(env.action_space, np.int64(a), last) for a in range(5, 14)]
 
 
+def test_a_batch_gets_what_each_env_would() -> None:
+    """Also where nothing is legal, as after an episode, and for actions that are none of the space."""
+    random, space = np.random.default_rng(1), gym.spaces.Discrete(6, start=-3)
+    for share in (0.0, 0.2, 0.5, 1.0):
+        masks, actions = (random.random((40, 6)) < share).astype(np.int8), random.integers(-4, 4, 40)
+        chosen = legal_batch(space, actions, ({}, {"action_mask": masks}))
+        rows = zip(actions, masks, strict=True)
+        assert chosen.tolist() == [legal(space, action, ({}, {"action_mask": mask})) for action, mask in rows]
+
+
 def test_envs_without_masks_get_what_was_drawn() -> None:
     env = gym.make("CartPole-v1")
     last = env.reset(seed=1)
