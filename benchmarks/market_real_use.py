@@ -7,7 +7,7 @@ backtest bit by bit. The same command on bars without a signal should promote no
 
     python benchmarks/market_real_use.py                          # seed 1, with the signal and without
     python benchmarks/market_real_use.py --seeds 1 2 3 --kinds planted
-    python benchmarks/market_real_use.py --short                  # a year, 1 trial of few steps: that the parts fit
+    python benchmarks/market_real_use.py --short                  # only that the parts fit: a year cannot tell luck
 
 The strength of the signal is such that a rule that holds each coin while its signal is above 0 earns the planted Sharpe
 ratio a year beyond its share of holding, after costs, on 25 years of other bars. On five years it earns more or less by
