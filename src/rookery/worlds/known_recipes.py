@@ -192,10 +192,10 @@ SMALL_BATCHES: dict[str, Any] = {
 LESS_NOISE: dict[str, Any] = {"log_std": -1.0, "entropy": 0.0004}
 
 # As the paper has it for episodes of 1,000 steps: two updates per step, and learning rates that fall to a tenth.
-XQC_ROBOT = recipe(
-    "xqc", 4, 1_000_000, gamma=0.995, start_steps=5000, updates_per_step=2.0,
-    learning_rate_schedule="1 - 0.9 * progress",
-)  # fmt: skip
+_XQC_ROBOT: dict[str, Any] = {
+    "gamma": 0.995, "start_steps": 5000, "updates_per_step": 2.0, "learning_rate_schedule": "1 - 0.9 * progress",
+}  # fmt: skip
+XQC_ROBOT = recipe("xqc", 4, 1_000_000, **_XQC_ROBOT)
 
 HALF_CHEETAH = {**falling(8, 1_000_000, **SMALL_BATCHES, **LESS_NOISE, gamma=0.98, gae_lambda=0.92), **XQC_ROBOT}
 WALKING = {**falling(8, 1_000_000, **SMALL_BATCHES), **XQC_ROBOT}
@@ -204,6 +204,10 @@ REACHING = falling(8, 500_000, **LARGE_BATCHES, gamma=0.9)
 SWIMMER = falling(8, 1_000_000, **LARGE_BATCHES, gamma=0.9999, gae_lambda=0.98)
 BIPEDAL_WALKER = falling(8, 2_000_000, **LARGE_BATCHES, gamma=0.999)
 LARGE_BODIES = {**falling(8, 3_000_000, **SMALL_BATCHES, **LESS_NOISE), **XQC_ROBOT}
+# Without the 78 contact forces, which Ant-v4 does not observe either: XQC normalises them, and they hide the other 27
+# numbers. After 60,000 steps, five seeds returned 1,102 to 4,825 without them, and 496 to 1,948 with them.
+FEELS_NO_CONTACTS = {"world_options": {"include_cfrc_ext_in_observation": False}}
+ANT = {**LARGE_BODIES, **recipe("xqc", 4, 1_000_000, FEELS_NO_CONTACTS, **_XQC_ROBOT)}
 
 GYMNASIUM: Recipes = {
     "FrozenLake-v*": FROZEN_LAKE,
@@ -220,6 +224,7 @@ GYMNASIUM: Recipes = {
     "Inverted*Pendulum-v*": BALANCING,
     "Reacher-v*": REACHING,
     "Pusher-v*": BALANCING,
+    "Ant-v5": ANT,
     "Ant-v*": LARGE_BODIES,
     "Humanoid*-v*": LARGE_BODIES,
 }

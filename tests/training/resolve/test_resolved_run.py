@@ -137,3 +137,17 @@ def test_a_world_for_one_player_has_no_policy_as_opponent(walk: str) -> None:
 def test_a_compiled_world_has_more_envs_unless_their_number_is_given(given, envs, rollout):
     run = resolve_run(build_config({"world": "gameboy", "device": "cpu", **given}))
     assert (run.config.num_envs, run.config.ppo.rollout_length, run.config.steps) == (envs, rollout, 300_000)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_recipe_may_have_options_of_the_world(compiled: bool) -> None:
+    """They are in the spaces, the config and a note; what the user gives has priority."""
+    given = {"world": "Ant-v5", "learner": "xqc", "compiled": compiled}
+    run = resolve_run(build_config(given))
+    assert run.config.world_options == {"include_cfrc_ext_in_observation": False}
+    assert run.seat is None or run.seat.observation_space.shape == (27,)
+    assert "include_cfrc_ext_in_observation=false" in run.world.note
+    asked = resolve_run(build_config({**given, "world_options": {"include_cfrc_ext_in_observation": True}}))
+    assert asked.config.world_options == {"include_cfrc_ext_in_observation": True}
+    assert "cfrc" not in asked.world.note
+    assert "cfrc" not in resolve_run(build_config({**given, "learner": "ppo"})).world.note

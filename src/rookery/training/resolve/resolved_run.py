@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +48,7 @@ from rookery.training.resolve.world_choice import (
     without_training_options,
     world_of_object,
 )
+from rookery.worlds.world_spec import Recipe
 
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
@@ -127,8 +129,11 @@ def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bo
     config = with_gpu(config.model_copy(update={"learner": learner}), env_world, may_take_gpu)
     recipe = merge(recipe_for(world.name, learner, world.kernel), engine_recipe(config, world))
     if recipe:
+        world = _with_usual_options(world, recipe.get("world_options", {}), learner)
         world, config = _with_episode_length(world, with_recipe(config, recipe))
         env_world = _env_world(config, world)
+        if "world_options" in recipe:  # they may change the spaces
+            spaces, measured = env_world.spaces if env_world.kernel else None, None
     config = with_asset_columns(config, env_world)
     config = with_steps_of_phases(config)
     config = with_absolute_paths(config)
@@ -197,6 +202,16 @@ def _with_episode_length(world: World, config: RunConfig) -> tuple[World, RunCon
     options = {**config.world_options, **length}
     world = replace(world, env_kwargs={**world.env_kwargs, **length})
     return world, config.model_copy(update={"world_options": options, "episode_length": None})
+
+
+def _with_usual_options(world: World, options: Recipe, learner: str) -> World:
+    """With options from a recipe that the user did not give, and a note that says so."""
+    open_options = {name: value for name, value in options.items() if name not in world.env_kwargs}
+    if not open_options:
+        return world
+    said = " ".join(f"--set world_options.{name}={json.dumps(value)}" for name, value in open_options.items())
+    notes = (world.note, f"the recipe of {learner} for {world.name} has {said}; give another value to change it")
+    return replace(world, env_kwargs={**open_options, **world.env_kwargs}, note="; ".join(filter(None, notes)))
 
 
 def with_recorded_image_size(config: RunConfig) -> RunConfig:
