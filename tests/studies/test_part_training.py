@@ -9,7 +9,15 @@ import signal
 import pytest
 
 from rookery.config import build_config
-from rookery.studies.trials.part_training import FAILED, FINISHED, INTERRUPTED, outcome_of, train_part, train_parts
+from rookery.studies.trials.part_training import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    outcome_of,
+    part_lock,
+    train_part,
+    train_parts,
+)
 from rookery.studies.trials.plans import part_of
 from rookery.training.run.callbacks import Callback
 from rookery.training.storage.run_dir import RunDir
@@ -102,8 +110,15 @@ def test_a_run_with_other_settings_is_set_aside(trial, tmp_path):
     assert RunDir(tmp_path / "trial-00000-seed-0.old-1").read_config()["ppo"]["gamma"] != 0.5
 
 
-def test_a_stop_leaves_the_rest(trial):
+def test_a_stop_leaves_the_rest(trial, tmp_path):
     parts = [part_of(trial, f"seed-{k}", seed=k) for k in range(3)]
     done = []
-    found = train_parts(parts, stop=lambda: len(done) == 1, done=lambda part, outcome: done.append(part.name))
-    assert done == ["seed-0"] and list(found) == ["trial-00000-seed-0"]
+    waits = train_parts(parts, tmp_path, lambda part: not done, done=lambda part, outcome: done.append(part.name))
+    assert done == ["seed-0"] and not waits
+
+
+def test_what_another_worker_trains_is_left_to_it(trial, tmp_path):
+    parts, done = [part_of(trial, f"seed-{k}", seed=k) for k in range(2)], []
+    with part_lock(tmp_path, parts[0]) as free:
+        assert free and train_parts(parts, tmp_path, lambda part: True, done=lambda part, _: done.append(part.name))
+    assert done == ["seed-1"]

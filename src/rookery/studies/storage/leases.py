@@ -167,12 +167,21 @@ def describe_owner(name: str) -> str:
     return json.dumps({"name": name[:100], "pid": os.getpid(), "started": _started(os.getpid()), **_machine()})
 
 
-def owner_is_dead(owner: str) -> bool:
-    """Whether the process of a lease ran on this machine and has ended; False if that cannot be known from here."""
+def owner_is_here(owner: str) -> bool:
+    """Whether the process of a lease runs, or ran, on this machine; False if that cannot be known."""
     try:
         about = json.loads(owner)
-        if not about["boot"] or {key: about[key] for key in _machine()} != _machine():
-            return False
+        return bool(about["boot"]) and {key: about[key] for key in _machine()} == _machine()
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def owner_is_dead(owner: str) -> bool:
+    """Whether the process of a lease ran on this machine and has ended; False if that cannot be known from here."""
+    if not owner_is_here(owner):
+        return False
+    try:
+        about = json.loads(owner)
         return _started(int(about["pid"])) != about["started"]
     except (ValueError, KeyError, TypeError):
         return False

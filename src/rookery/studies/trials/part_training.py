@@ -4,10 +4,12 @@ that differ in numbers, seeds and windows only train side by side, as one progra
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 from rookery.config import RunConfig
 from rookery.console import printable, say, silent
 from rookery.errors import RookeryError, RunBusy, RunError
+from rookery.files import open_plain, try_lock
 from rookery.studies.trials.plans import TrialPart
 from rookery.studies.trials.pruning import PRUNED
 from rookery.training.population.batchable import batchable_groups
@@ -32,6 +35,7 @@ ENDED = ("finished", "goal reached")  # reasons of a run that needs no further t
 COMPARED = {"learner", "seed", "steps", "episodes", "num_envs", "reward_scale"}
 LONGEST_REASON = 300  # characters of an error
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+HELPED = "helped"  # in run.json: another worker than its trial's has trained it
 DISK_PATIENCE, DISK_PAUSE = 300.0, 2.0  # seconds: as long as a study waits for its database
 
 Watcher = Callable[[TrialPart], Callback | None]
@@ -46,7 +50,8 @@ class PartOutcome:
     seconds: float = 0.0  # of training, with those before an interruption
     steps: int = 0
     reason: str = ""  # of a failure, in one line
-    beside: str = ""  # the first run of those that it was trained side by side with, whose seconds are the same
+    beside: str = ""  # the first run of those that it was trained side by side with, whose seconds are the same; or
+    # HELPED, if its trial did not wait for it
 
     def facts(self, value: float | None, study: Path) -> dict[str, Any]:
         """What the study records about it; paths are relative to the study's folder."""
@@ -60,25 +65,43 @@ class PartOutcome:
 
 def train_parts(
     parts: Sequence[TrialPart],
-    stop: Callable[[], bool] = lambda: False,
+    locks: Path,
+    is_wanted: Callable[[TrialPart], bool],
     watcher: Watcher = lambda part: None,
     done: Callable[[TrialPart, PartOutcome], None] = lambda part, outcome: None,
-) -> dict[str, PartOutcome]:
-    """Train parts of one or several trials; returns the outcome of each by the name of its run. Those that were not
-    begun, because of a stop, are missing.
+) -> bool:
+    """Train parts of one or several trials, one after another; returns whether other workers train some of them.
 
     Args:
-        stop: Asked before each part: true leaves the rest. A run that is under way stops on SIGTERM, as always.
+        locks: The folder of the locks of parts.
+        is_wanted: Asked before each part. A run that is under way stops on SIGTERM, as always.
         watcher: Makes a callback for a part, such as one that stops bad runs.
         done: Called after each part.
     """
-    outcomes: dict[str, PartOutcome] = {}
-    for part in parts:
-        if stop():
-            break
-        outcomes[part.run_name] = train_part(part, watcher(part))
-        done(part, outcomes[part.run_name])
-    return outcomes
+    is_waiting = False
+    for part in filter(is_wanted, parts):
+        with part_lock(locks, part) as free:
+            outcome = train_part(part, watcher(part)) if free else None
+        if outcome is None:
+            is_waiting = True
+        else:
+            done(part, outcome)
+    return is_waiting
+
+
+@contextmanager
+def part_lock(folder: Path, part: TrialPart) -> Iterator[bool]:
+    """Whether this process may train the part: not while another one does. A killed process holds no lock."""
+    fd = open_plain(folder / f"{part.run_name}.lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            try_lock(fd)
+            free = True
+        except BlockingIOError:
+            free = False
+        yield free
+    finally:
+        os.close(fd)
 
 
 def train_part(part: TrialPart, watcher: Callback | None = None) -> PartOutcome:
@@ -114,8 +137,9 @@ def known_outcome(part: TrialPart) -> PartOutcome | None:
     """The outcome of a part that has been trained to its end; None if it has not."""
     folder = RunDir(Path(part.config.runs_dir) / part.run_name)
     known = outcome_of(folder)
-    is_over = known is not None and known.state == FINISHED and _is_of(part.config, read_config(folder))
-    return known if is_over else None
+    if known is None or known.state != FINISHED or not _is_of(part.config, read_config(folder)):
+        return None
+    return replace(known, beside=HELPED) if folder.birth().get(HELPED) else known
 
 
 def outcome_from(result: Result) -> PartOutcome:

@@ -231,7 +231,10 @@ class WorkerProcess:
             left = event.get("seconds_left")
             self.trials[event["trial"]] = None if left is None else time.monotonic() + left + grace
             self.began_any = True
-        elif event["event"] == "end" and number in self.trials:
+        elif event["event"] == "help":  # its death counts as one in that trial
+            self.trials[event["trial"]] = None
+            self.began_any = True
+        elif event["event"] in ("end", "helped") and number in self.trials:
             del self.trials[event["trial"]]
 
     def overdue(self, now: float) -> list[int]:

@@ -17,7 +17,7 @@ from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import Claim, StudyStore
 from rookery.studies.storage.trial_view import INTERVAL, PARTS, SECONDS
 from rookery.studies.study_config import trial_config
-from rookery.studies.trials.part_training import FAILED, FINISHED, PartOutcome, outcome_of, reason_of
+from rookery.studies.trials.part_training import FAILED, FINISHED, HELPED, PartOutcome, outcome_of, reason_of
 from rookery.studies.trials.plans import TrialPart, TrialPlan, Values, plan_for
 from rookery.studies.trials.pruning import BY_EVALUATIONS, PRUNED, pruning_callback
 from rookery.studies.workers.limits import Verdicts
@@ -172,15 +172,20 @@ class OpenTrial:
 
 
 def wall_seconds(parts: Mapping[str, Mapping[str, Any]]) -> float:
-    """How long the parts of a trial took: those that were trained side by side took their time together.
+    """How long the parts of a trial took: those that were trained side by side took their time together, and those that
+    another worker trained for it took none.
 
     >>> wall_seconds({"a": {"seconds": 8.0, "beside": "first"}, "b": {"seconds": 9.0, "beside": "first"}})
     9.0
     >>> wall_seconds({"a": {"seconds": 8.0}, "b": {"seconds": 9.0}})
     17.0
+    >>> wall_seconds({"a": {"seconds": 8.0}, "b": {"seconds": 9.0, "beside": HELPED}})
+    8.0
     """
     longest: dict[str, float] = {}
     for name, part in parts.items():
         group = part.get("beside") or f"{name} alone"
+        if group == HELPED:
+            continue
         longest[group] = max(longest.get(group, 0.0), part.get("seconds") or 0.0)
     return sum(longest.values())

@@ -28,6 +28,7 @@ from rookery.studies.trials.plans import TrialPart
 from rookery.studies.trials.pruning import PRUNED
 from rookery.studies.workers.early_start import take_order
 from rookery.studies.workers.limits import StopSignals, limit_gpu_memory, too_long
+from rookery.studies.workers.part_helper import PartHelper, trains_one_by_one
 from rookery.studies.workers.trial_claims import LEASE, OpenTrial, TrialClaims
 from rookery.studies.workers.verification import VerificationWorker
 
@@ -127,16 +128,19 @@ class TrialWorker(TrialClaims):
             elif not trial.state:
                 self.record(trial, lambda: trial.add(part, outcome))
 
-        wanted = [part for part in parts if not owner[part.run_name].state]
-        self._train_parts(wanted, lambda part: owner[part.run_name].watcher(part), done)
+        def is_wanted(part: TrialPart) -> bool:
+            return not self.stop and not owner[part.run_name].state
 
-    def _train_parts(self, parts: Sequence[TrialPart], watcher: Watcher, done: Done) -> None:
-        """Side by side, such as the folds of a trial; one by one if a bad one is to spare the others, or on one core,
-        where they would only drive each other out of its cache."""
-        one_core = self.base.workers == 1 and not self.base.device.startswith("cuda")
-        spares = self.search.population.size == 1 and self.search.pruner != "none"
-        if len(parts) == 1 or one_core or spares:
-            train_parts(parts, lambda: bool(self.stop), watcher, done)
+        wanted = [part for part in parts if is_wanted(part)]
+        self._train_parts(wanted, is_wanted, lambda part: owner[part.run_name].watcher(part), done)
+
+    def _train_parts(
+        self, parts: Sequence[TrialPart], is_wanted: Callable[[TrialPart], bool], watcher: Watcher, done: Done
+    ) -> None:
+        """Side by side, such as the folds of a trial; or one by one, where others may help."""
+        if len(parts) == 1 or trains_one_by_one(self.base):
+            if train_parts(parts, self.folder.workers, is_wanted, watcher, done):
+                time.sleep(POLL_SECONDS)
             return
         for group in batches(parts):
             if self.stop:
@@ -195,8 +199,10 @@ def work(task: Task, out: TextIO) -> int:
     try:
         with open_store(StudyFolder(Path(task.study)), base) as store:
             limit_gpu_memory(base)
-            verification = VerificationWorker(store, base, stop, tell)
-            worker = TrialWorker(store, base, task.name, stop, tell, meanwhile=verification.train_ahead)
+            verification, helper = VerificationWorker(store, base, stop, tell), PartHelper(store, base, stop, tell)
+            worker = TrialWorker(
+                store, base, task.name, stop, tell, meanwhile=lambda: helper.train() or verification.train_ahead()
+            )
             if task.train:
                 worker.run()
             if task.verify and not stop:

@@ -7,10 +7,8 @@ has not. Workers share the runs among themselves by locks in the study's folder.
 from __future__ import annotations
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rookery.config import RunConfig
 from rookery.errors import RunBusy
-from rookery.files import open_plain, try_lock
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.storage.trial_view import SETTINGS, verified_key
 from rookery.studies.study_config import trial_config
@@ -29,6 +26,7 @@ from rookery.studies.trials.part_training import (
     INTERRUPTED,
     PartOutcome,
     outcome_of,
+    part_lock,
     reason_of,
     train_part,
 )
@@ -48,21 +46,6 @@ def to_verify(trials: Sequence[FrozenTrial], count: int) -> list[FrozenTrial]:
 
 def is_verified(study: optuna.Study, number: int) -> bool:
     return verified_key(number) in study.user_attrs
-
-
-@contextmanager
-def part_lock(folder: Path, part: TrialPart) -> Iterator[bool]:
-    """Whether this process may train the part: not while another one does. A killed process holds no lock."""
-    fd = open_plain(folder / f"{part.run_name}.lock", os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            try_lock(fd)
-            free = True
-        except BlockingIOError:
-            free = False
-        yield free
-    finally:
-        os.close(fd)
 
 
 def known_value(part: TrialPart) -> float | None:
