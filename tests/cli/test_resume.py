@@ -156,3 +156,12 @@ def test_a_run_that_was_killed_at_its_end_is_finished(tmp_path: Path) -> None:
     (run / "summary.json").unlink()
     assert rookery.resume(run).reason == "finished"
     assert json.loads((run / "summary.json").read_text())["steps"] == 256
+
+
+def test_a_plus_counts_from_the_latest_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    run = train("ppo", tmp_path, steps=256).path
+    assert main(["resume", str(run), "--steps", "+128"]) == 0
+    assert main(["resume", str(run), "--steps", "+1e2"]) == 0
+    assert [text.partition(" (")[0] for text in notes(run)] == ["resumed with steps = 384", "resumed with steps = 484"]
+    assert main(["resume", str(run), "--steps", "+-5"]) == 2
+    assert "further steps" in capsys.readouterr().err

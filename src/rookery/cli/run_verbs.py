@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rookery.cli import arguments
 from rookery.cli.parser import Commands, add_command, takes
@@ -14,6 +14,7 @@ from rookery.errors import OptionError
 from rookery.training import check_installed
 
 if TYPE_CHECKING:
+    from rookery.training.storage.run_dir import RunDir
     from rookery.training.storage.runs_table import Deleted, Runs
 
 
@@ -27,8 +28,9 @@ def add_resume(commands: Commands) -> None:
     arguments.run_arguments(parser)
     arguments.trust_argument(parser)
     takes(
-        parser, "--steps --total-timesteps N", "train until the run has this many steps in total (as before)",
-        type=arguments.config_value,
+        parser, "--steps --total-timesteps N",
+        "train until the run has this many steps in total (as before), or, as in +1e6, so many more than now",
+        type=_length,
     )  # fmt: skip
     takes(
         parser, "--num-episodes --episodes N", "train until the run has this many episodes in total (as before)",
@@ -44,13 +46,36 @@ def add_resume(commands: Commands) -> None:
     )
 
 
+class MoreSteps(NamedTuple):
+    """A length that counts from the latest checkpoint on."""
+
+    steps: Any
+
+    def after(self, run: RunDir) -> int:
+        """The total that this makes."""
+        from rookery.training.storage.checkpoint import Checkpoints
+
+        more = int(self.steps) if isinstance(self.steps, int | float) else 0
+        if more < 1:
+            raise OptionError(f"--steps +{self.steps}: a number of further steps is expected, such as +1e6")
+        return max(Checkpoints(run.checkpoints).steps(), default=0) + more
+
+
+def _length(text: str) -> Any:
+    """A number of steps in total, or with a plus of further ones."""
+    if text.strip().startswith("+"):
+        return MoreSteps(arguments.config_value(text.strip().removeprefix("+")))
+    return arguments.config_value(text)
+
+
 def _resume(options: argparse.Namespace) -> int:
     from rookery.config import resumed_config
     from rookery.config.run_size import check_run_size
 
-    lengths = {"steps": options.steps, "episodes": options.num_episodes}
-    changes = arguments.changes_from(options, **lengths, **{"monitor.panel": options.panel})
     found = arguments.find_run(options)
+    steps = options.steps.after(found) if isinstance(options.steps, MoreSteps) else options.steps
+    lengths = {"steps": steps, "episodes": options.num_episodes}
+    changes = arguments.changes_from(options, **lengths, **{"monitor.panel": options.panel})
     config, _ = resumed_config(found.read_config(), changes)
     if config.on_out_of_memory == "raise":  # else the run lowers what does not fit
         check_run_size(config)
