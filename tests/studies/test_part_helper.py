@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from rookery.config import build_config
@@ -13,6 +15,7 @@ from rookery.studies.trials.part_training import FINISHED, HELPED, part_lock, tr
 from rookery.studies.trials.plans import plan_for
 from rookery.studies.workers.limits import StopSignals
 from rookery.studies.workers.part_helper import PartHelper
+from rookery.studies.workers.supervisor import WorkerProcess
 from rookery.studies.workers.trial_claims import wall_seconds
 from rookery.studies.workers.trial_worker import TrialWorker
 
@@ -74,3 +77,13 @@ def test_a_trial_that_has_failed_trains_no_more_parts(base, tmp_path, monkeypatc
         TrialWorker(store, base, "worker", NoStop(), lambda **facts: None).run()
         assert store.study.trials[0].state.name == "FAIL"
     assert [path.name for path in folder.runs.iterdir()] == ["trial-00000-seed-0"]
+
+
+def test_who_helps_has_the_time_of_a_trial_and_is_in_it():
+    """So that the supervisor kills one that hangs, and counts the death of one."""
+    worker, now = WorkerProcess.__new__(WorkerProcess), time.monotonic()
+    worker.trials, worker.began_any = {}, False
+    worker.note({"event": "help", "trial": 3, "part": "seed-1", "seconds_left": 500.0}, 60.0)
+    assert worker.overdue(now + 600) == [3] and worker.overdue(now) == [] and worker.began_any
+    worker.note({"event": "helped", "trial": 3, "part": "seed-1"}, 60.0)
+    assert not worker.trials

@@ -44,7 +44,7 @@ class PartHelper:
         return False
 
     def _train(self, number: int, part: TrialPart) -> None:
-        self.tell(event="help", trial=number, part=part.name)
+        self.tell(event="help", trial=number, part=part.name, seconds_left=self.base.search.trial_timeout)
         try:
             outcome = train_part(part)
             if outcome.state == FINISHED:

@@ -227,12 +227,9 @@ class WorkerProcess:
     def note(self, event: Mapping[str, Any], grace: float) -> None:
         """Keep up with what it trains."""
         number = event.get("trial")
-        if event["event"] == "begin":
+        if event["event"] in ("begin", "help"):  # the death of one that helps counts as one in that trial
             left = event.get("seconds_left")
             self.trials[event["trial"]] = None if left is None else time.monotonic() + left + grace
-            self.began_any = True
-        elif event["event"] == "help":  # its death counts as one in that trial
-            self.trials[event["trial"]] = None
             self.began_any = True
         elif event["event"] in ("end", "helped") and number in self.trials:
             del self.trials[event["trial"]]
