@@ -103,23 +103,24 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
     begin_episode = _build_begin(world, observe_agents, takes_staged)
     keep_final = build_copy(world.observation_space, world.table_window if windows_later else None)
     finish_episode = _build_finish_episode(world, begin_episode, keep_window, keep_final)
-    set_ends, check_values = _build_set_ends(world), _build_check_values(world)
-    finish_step = _build_finish_step(world, observe_agents, set_ends, check_values, finish_episode)
+    check_values = _build_check_values(world)
+    finish_step = _build_finish_step(world, observe_agents, check_values, finish_episode)
     world_step, world_easy_step, world_settle = build_step(world), build_easy_step(world), build_settling(world)
     agents, kinds = world.num_agents, world.hard_kinds
 
     def reset_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         begin_episode(columns, tables, i, slot, per_env, columns.states[i])
-        set_ends(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
-        return check_values(columns, i, strict, NOTHING)
+            columns.terminated[row] = False
+            columns.truncated[row] = False
+        return check_values(columns, i, strict)
 
     def settle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
         world_settle(columns, tables, i, slot, state, params)
         observe_agents(columns, tables, i, slot, state, params)
-        return check_values(columns, i, strict, NOTHING)
+        return check_values(columns, i, strict)
 
     def step_idle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         """The step of an env that is not running."""
@@ -212,19 +213,8 @@ def _build_begin(world: KernelWorld, observe_agents: Function, takes_staged: boo
     return begin_episode
 
 
-def _build_set_ends(world: KernelWorld) -> Function:
-    agents = world.num_agents
-
-    def set_ends(columns: Any, i: int, terminated: bool, truncated: bool) -> None:
-        for row in range(i * agents, i * agents + agents):
-            columns.terminated[row] = terminated
-            columns.truncated[row] = truncated
-
-    return set_ends
-
-
 def _build_check_values(world: KernelWorld) -> Function:
-    """Looks for faults in what a step or reset wrote. Returns FAULT, or else the outcome that it is given."""
+    """Looks for faults in what a step or reset wrote: FAULT or NOTHING."""
     agents, in_space = world.num_agents, build_check(world.observation_space, world.table_window)
     draws, marks = mark_empty_range in functions_of(world), bool(world.problems)
     windowed = world.table_window is not None
@@ -238,7 +228,7 @@ def _build_check_values(world: KernelWorld) -> Function:
                 return BAD_OBSERVATION
         return NO_FAULT
 
-    def check_values(columns: Any, i: int, strict: int, otherwise: int) -> int:
+    def check_values(columns: Any, i: int, strict: int) -> int:
         fault = find_fault(columns, i) if strict else NO_FAULT
         if draws and columns.states[i].stage == EMPTY_RANGE:
             fault = BAD_RANGE
@@ -252,7 +242,7 @@ def _build_check_values(world: KernelWorld) -> Function:
         if fault != NO_FAULT:
             columns.faults[i] = fault
             return FAULT
-        return otherwise
+        return NOTHING
 
     return check_values
 
@@ -285,10 +275,10 @@ def _build_finish_episode(
 
 
 def _build_finish_step(
-    world: KernelWorld, observe_agents: Function, set_ends: Function, check_values: Function, finish_episode: Function
+    world: KernelWorld, observe_agents: Function, check_values: Function, finish_episode: Function
 ) -> Function:
     """Everything after the world's own step: time limit, observations, checks and the end of an episode."""
-    informs = bool(world.info)
+    agents, informs = world.num_agents, bool(world.info)
 
     def finish_step(
         columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int, ends: tuple[Any, Any]
@@ -301,11 +291,15 @@ def _build_finish_step(
         out_of_time = params.time_limit > 0 and state.steps >= params.time_limit
         truncated = True if truncated_by_world else out_of_time
         observe_agents(columns, tables, i, slot, state, params)
-        set_ends(columns, i, terminated, truncated)
-        outcome = check_values(columns, i, strict, NOTHING)
+        for row in range(i * agents, i * agents + agents):
+            columns.terminated[row] = terminated
+            columns.truncated[row] = truncated
+        outcome = check_values(columns, i, strict)
         if outcome == NOTHING and (terminated or truncated):
             finish_episode(columns, tables, i, slot, per_env, state, mode)
-            return check_values(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
+            if mode == SAME_STEP:
+                outcome = check_values(columns, i, strict)
+            return ENDED if outcome == NOTHING else outcome
         return outcome
 
     return finish_step
