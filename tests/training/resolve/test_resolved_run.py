@@ -150,4 +150,4 @@ def test_a_recipe_may_have_options_of_the_world(compiled: bool) -> None:
     asked = resolve_run(build_config({**given, "world_options": {"include_cfrc_ext_in_observation": True}}))
     assert asked.config.world_options == {"include_cfrc_ext_in_observation": True}
     assert "cfrc" not in asked.world.note
-    assert "cfrc" not in resolve_run(build_config({**given, "learner": "ppo"})).world.note
+    assert "cfrc" not in resolve_run(build_config({**given, "learner": "sac"})).world.note
