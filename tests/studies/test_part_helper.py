@@ -18,6 +18,7 @@ from rookery.studies.workers.part_helper import PartHelper
 from rookery.studies.workers.supervisor import WorkerProcess
 from rookery.studies.workers.trial_claims import wall_seconds
 from rookery.studies.workers.trial_worker import TrialWorker
+from rookery.training.storage.run_dir import RunDir
 
 SPACE = {"ppo.learning_rate": {"log": [1e-5, 1e-1]}}
 
@@ -60,14 +61,17 @@ def test_the_last_parts_first_and_nothing_that_somebody_has(base, tmp_path):
 
 def test_a_trial_that_was_helped_has_the_value_of_one_that_was_not(base, tmp_path):
     def values(name, helps):
+        """Of the trial, and which of its runs another worker has trained."""
         folder = StudyFolder.create(tmp_path, name)
         with open_store(folder, base) as store, open_store(folder, base) as more:
             helper = PartHelper(more, base, NoStop(), lambda **facts: None)
             worker = TrialWorker(store, base, "worker", NoStop(), lambda **facts: helps and helper.train())
             worker.run()
-            return store.study.trials[0].values, [(folder.runs / f"trial-00000-seed-{k}").is_dir() for k in range(4)]
+            births = [RunDir(folder.runs / f"trial-00000-seed-{k}").birth() for k in range(4)]
+            return store.study.trials[0].values, [bool(birth.get(HELPED)) for birth in births]
 
-    assert values("alone", False) == values("helped", True)
+    (alone, by_others), (helped, by_helper) = values("alone", False), values("helped", True)
+    assert alone == helped and not any(by_others) and by_helper == [False, False, False, True]
 
 
 def test_a_trial_that_has_failed_trains_no_more_parts(base, tmp_path, monkeypatch):
