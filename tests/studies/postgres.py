@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -55,7 +56,8 @@ class Server:
         server = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
         everyone = [server, *server.children()]
         for process in everyone:
-            process.send_signal(signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):  # without a server, its processes end
+                process.send_signal(signal.SIGKILL)
         psutil.wait_procs(everyone, 10)
         deadline = time.monotonic() + 10
         while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in everyone):

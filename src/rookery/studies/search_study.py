@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rookery.config.fields import keys_of
 from rookery.config.layers import merge
 from rookery.config.run_size import check_search_size
 from rookery.console import say, silent
-from rookery.errors import RookeryError, UsageError, WorldError
+from rookery.errors import RookeryError, StorageLost, UsageError, WorldError
 from rookery.monitor.alerts import Alerts
 from rookery.studies.population.pbt import Scheduler
 from rookery.studies.population.pbt_study import train_population_study
@@ -46,6 +47,7 @@ FAILED = 1  # exit status
 WORKERS_ARE_JOBS = "`workers` of a search is called `jobs` now; workers step the envs of a run"
 MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
 REREAD_SECONDS = 5.0  # between two readings of the study, where nothing was heard: others may work on it too
+PAUSE = 0.5  # seconds between two tries to read a study whose database does not answer
 
 
 def search(
@@ -173,7 +175,7 @@ class StudySearch:
         self._workers = workers
         self._reader = StudyReader.find(self.folder.path, storage=None)
         self._known: StudyView | None = None
-        self._known_at = 0.0
+        self._look_again = 0.0
         self._began = time.monotonic()
         self._failed_here, self._finished_any = Counter[str](), False
         self.reason = "finished"
@@ -201,7 +203,7 @@ class StudySearch:
         with self._workers.supervise(self.store, base, train) as supervisor:
 
             def heard(event: Event) -> None:
-                self._known = None
+                self._look_again = 0.0
                 if event["event"] == "end":
                     self._count(event, supervisor)
                 screen.heard(event, self._view())
@@ -247,11 +249,30 @@ class StudySearch:
         return runs / workers * sum(seconds) / len(seconds) if seconds else 0.0
 
     def _view(self) -> StudyView:
-        """The study as it was a moment ago."""
+        """The study as it was a moment ago, or when its database answered last: workers wait for it, and end the search
+        if it is lost."""
         now = time.monotonic()
-        if self._known is None or now - self._known_at > REREAD_SECONDS:
-            self._known, self._known_at = self._reader.read(), now
+        if self._known is None:
+            self._known = self._read()
+        elif now < self._look_again:
+            return self._known
+        else:
+            with suppress(StorageLost):
+                self._known = self._reader.read()
+        self._look_again = now + REREAD_SECONDS
         return self._known
+
+    def _read(self) -> StudyView:
+        """The study now, as soon as its database answers."""
+        patience = self.store.storage.patience
+        give_up = time.monotonic() + patience.seconds
+        while True:
+            try:
+                return self._reader.read()
+            except StorageLost:
+                if time.monotonic() >= give_up or patience.is_gone:
+                    raise
+            time.sleep(PAUSE)
 
     def _alert(self, text: str) -> None:
         Alerts.from_environment().send(
@@ -261,7 +282,7 @@ class StudySearch:
     def result(self, signalled: int, reason: str) -> StudyResult:
         """What has become of the study; `signalled` is the signal that ended the search, or 0."""
         self.reason = reason
-        view = self._reader.read()
+        view = self._read()
         best, verified = best_trials(view)
         is_good = self.reason in ("finished", "timeout") and (best is not None or self.reason == "timeout")
         return StudyResult(

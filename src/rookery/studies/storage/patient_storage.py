@@ -52,6 +52,11 @@ class Patience:
         self.place, self.seconds = place, seconds
         self._file = self._identity()
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the database was a file that is not there any more."""
+        return self._identity() != self._file
+
     def call(self, call: Callable[[], T]) -> T:
         """Call it until the database answers.
 
@@ -102,7 +107,7 @@ class Patience:
         return found.st_dev, found.st_ino
 
     def _check_file(self) -> None:
-        if self._identity() != self._file:
+        if self.is_gone:
             raise StorageLost(
                 f"the database {self.place.shown} was deleted or replaced while it was in use: put a copy of it back, "
                 "or start a search of another name"
