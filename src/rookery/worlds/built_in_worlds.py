@@ -101,6 +101,14 @@ HOCKEY = WorldSpec(
         "rookery train hockey --learner sac --set sac.hidden=[128,128] --set world_options.opponent=strong",
         "rookery train hockey --opponents self,strong --steps 1e7",
     ),
+    options=(
+        WorldOption("mode", "KIND", "normal, shooting or defense: what is played (normal)"),
+        WorldOption("keep_mode", "true|false", "whether a racket keeps a puck that it touches until it shoots (true)"),
+        WorldOption(
+            "one_starts", "1|0|-1", "whose half the puck starts in: 1 the agent's, 0 the opponent's, -1 in turn (-1)"
+        ),
+        WorldOption("discrete", "true|false", "one of a few actions in each step, as DQN needs (false)"),
+    ),
     has_curriculum_json=True,
 )
 
