@@ -100,6 +100,13 @@ def test_what_is_deleted_and_kept_is_said(runs, capsys):
     assert "cart-s0" in found["deleted"] and (runs / "own").is_dir() and not (runs / "cart-s0").exists()
 
 
+def test_words_of_other_tools_are_answered(runs, capsys):
+    assert main(["runs", "rm", "own"]) == 2 and (runs / "own").is_dir()
+    assert "rookery runs own --delete" in capsys.readouterr().err
+    assert main(["runs", "delete"]) == 2
+    assert "rookery runs RUN --delete" in capsys.readouterr().err
+
+
 def test_compare_joins_seeds_and_names_differences(runs, capsys, quick_plots):
     assert main(["compare", "cart-s0", "cart-s1", "cart-s2", "own"]) == 0
     out = capsys.readouterr().out

@@ -117,6 +117,9 @@ def _runs(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.training.storage.runs_table import runs
 
+    names: list[str] = options.names
+    if names and names[0] in ("rm", "remove", "delete") and not (Path(options.runs_dir) / names[0]).exists():
+        raise OptionError(f"runs are deleted by an option: rookery runs {' '.join(names[1:]) or 'RUN'} --delete")
     rows = runs(*options.names, world=options.world, sort=options.sort, runs_dir=options.runs_dir)
     if options.delete:
         return _delete(options, rows)
