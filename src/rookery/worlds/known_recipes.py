@@ -55,8 +55,8 @@ CLASSIC: Recipes = {
             normalise_observations=True,
         ),
         **recipe(
-            "pqn", 16, 200_000, **_PQN, rollout_length=64, minibatches=8, epochs=8, q_lambda=0.9, learning_rate=2e-3,
-            hidden=[64, 64], normalise_observations=True, epsilon_fraction=0.1, epsilon_end=0.02,
+            "pqn", 16, 200_000, **_PQN, rollout_length=64, minibatches=8, epochs=8, q_lambda=0.9, learning_rate=3e-3,
+            hidden=[64, 64], normalise_observations=True, epsilon_fraction=0.05, epsilon_end=0.0,
         ),
     },
     "MountainCar-v0": falling(
