@@ -156,11 +156,15 @@ def run_zoo(world: str, repetition: int, budget: Budget, folder: Path) -> tuple[
     start = time.perf_counter()
     _zoo(folder, *common, "-optimize", "--n-trials", str(budget.trials), "--seed", str(repetition), "--no-optim-plots")
     seconds = time.perf_counter() - start
-    best = optuna.load_study(study_name="zoo", storage=storage).best_trial
+    study = optuna.load_study(study_name="zoo", storage=storage)
+    number = study.best_trial.number
+    if number == 0:  # which rl_zoo3 2.9 takes for no trial at all
+        study.add_trial(study.best_trial)
+        number = len(study.trials) - 1
     scores = []
     for seed in SEEDS:
         logs = folder / f"seed-{seed}"
-        _zoo(folder, *common, "--trial-id", str(best.number), "--seed", str(seed), "--eval-freq", "-1", "-f", str(logs))
+        _zoo(folder, *common, "--trial-id", str(number), "--seed", str(seed), "--eval-freq", "-1", "-f", str(logs))
         scores.append(played(world, _zoo_agent(next(logs.glob(f"ppo/{world}_*")), world)))
     return seconds, scores
 
