@@ -196,7 +196,7 @@ test-forms: $(READY)
 test-web: FLAKY := .pytest_cache/flaky-web
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
 	@rm -f $(FAILED)
-	$(PYTEST) $(TOGETHER) -m web tests/web/browser $(AGAIN) -m web tests/web/browser; }
+	$(PYTEST) $(TOGETHER) -m 'web and not slow' tests/web/browser $(AGAIN) -m 'web and not slow' tests/web/browser; }
 
 test-sanitize: $(READY)  ## the tests of what is in C under the address and undefined-behaviour sanitizers
 	$(BIN)/python tests/check_compiled.py sanitizers

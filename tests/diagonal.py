@@ -33,11 +33,15 @@ def diagonal(combinations: Sequence[Values]) -> list[int]:
 
 
 def spread(count: int, most: int) -> list[int]:
-    """As many places among `count`, the first and the last among them.
+    """As many places among `count`, the first and, of several, the last among them.
 
     >>> spread(10, 4)
     [0, 3, 6, 9]
+    >>> spread(10, 1)
+    [0]
     """
+    if most == 1:
+        return [0]
     return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)}) if most < count else list(range(count))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import logging, torch
 
@@ -46,6 +48,7 @@ def test_notes_go_where_the_program_sends_them() -> None:
     assert run("import sys; sys.stderr.close(); " + note).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_on_a_gpu_starts_without_compilers() -> None:
     """Neither Numba nor torch's compiler is imported before something is compiled: they take seconds of a start."""
     code = """
@@ -72,6 +75,7 @@ def test_gymnasium_is_not_imported_before_it_is_needed() -> None:
     assert answer.stdout == "[]\n", answer.stdout + answer.stderr
 
 
+@pytest.mark.slow
 def test_envs_are_registered_whichever_is_imported_first() -> None:
     made = "print(gymnasium.make('rookery/CartPole-v1').unwrapped.spec.id)"
     for imports in ("import rookery, gymnasium; ", "import gymnasium, rookery; ", "import rookery.errors, gymnasium; "):

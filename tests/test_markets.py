@@ -113,6 +113,7 @@ def test_other_names(make: Any, bars: Path) -> None:
     envs.close()
 
 
+@pytest.mark.slow
 def test_recommended_numbers(bars: Path) -> None:
     assert markets.get_recommended_n_envs(["A"]) == markets.get_recommended_n_envs(1) == 1
     assert markets.get_recommended_n_envs() == min(usable_cores(), 16)
@@ -132,6 +133,7 @@ def test_stable_baselines_learns_on_them(bars: Path) -> None:
     envs.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [pytest.param(lambda envs: envs, marks=pytest.mark.slow), VecMonitor])
 def test_rookery_trains_on_them(wrap: Any, bars: Path, tmp_path: Path) -> None:
     envs = wrap(markets.create_vectorized_env(["EURUSD", "USDJPY"], bars, 4, env_config={"cooldown": 2}))
@@ -146,6 +148,7 @@ def test_rookery_trains_on_them(wrap: Any, bars: Path, tmp_path: Path) -> None:
     envs.close()
 
 
+@pytest.mark.slow
 def test_the_documented_use_runs(bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it stands, with fewer steps; the path is what `rookery.load` takes."""
     monkeypatch.chdir(bars.parents[1])
@@ -162,6 +165,7 @@ def test_the_documented_use_runs(bars: Path, tmp_path: Path, monkeypatch: pytest
     assert agent.act(observations).shape == (len(observations),)
 
 
+@pytest.mark.slow
 def test_a_trainer_by_its_configuration_alone(bars: Path, tmp_path: Path) -> None:
     """As a dict or the path of a file, with the symbols in it, and options for one call."""
     file = tmp_path / "config.yaml"

@@ -44,6 +44,7 @@ def hunted(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_tests_that_fail_now_and_then_are_counted(tmp_path):
     """By what was noted, slow ones too, with new fixtures each time and one of its module; and what never fails."""
     (tmp_path / ".pytest_cache").mkdir()
@@ -60,6 +61,7 @@ def test_without_suspects_nothing_runs(tmp_path, monkeypatch, capsys):
     assert flaky.main([]) == 0 and "TESTS=" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_each_phase_is_recorded(tmp_path, request):
     recorder, work = times.Recorder(tmp_path), "sum(range(10**7))"
     for wrapper in (recorder.pytest_runtest_setup, recorder.pytest_runtest_call):

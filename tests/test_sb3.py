@@ -297,6 +297,7 @@ def learnt(model):
     return {name: tensor.numpy() for name, tensor in model.policy.state_dict().items()}
 
 
+@pytest.mark.slow
 def test_ppo_learns_the_same_as_on_dummy_vec_env():
     """PPO ends with the very weights it would have on DummyVecEnv."""
     results = []
@@ -312,6 +313,7 @@ def test_ppo_learns_the_same_as_on_dummy_vec_env():
         np.testing.assert_array_equal(value, results[1][name])
 
 
+@pytest.mark.slow
 def test_ppo_on_dict_observations_in_processes():
     """MultiInputPolicy learns from Dict observations that come from worker processes, bootstrapping at truncations."""
     envs = VecMonitor(vec(Counter, 4, backend="process", workers=2))
@@ -321,6 +323,7 @@ def test_ppo_on_dict_observations_in_processes():
     envs.close()
 
 
+@pytest.mark.slow
 def test_sac_learns():
     """SAC fills its replay buffer, `next_obs` at a truncation being the terminal observation."""
     envs = vec("Pendulum-v1", 2, env_kwargs={"max_episode_steps": 20})

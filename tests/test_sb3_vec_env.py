@@ -22,6 +22,7 @@ PROCESS = {"backend": "process", "workers": 2}
 BACKENDS = pytest.mark.parametrize("options", [SERIAL, PROCESS], ids=lambda options: options["backend"])
 
 
+@pytest.mark.few(1)
 @BACKENDS
 def test_make_vec_env(options):
     """SB3's `make_vec_env` makes ours by `vec_env_cls` and `vec_env_kwargs`, with the trajectories of its own."""

@@ -64,6 +64,7 @@ def advice(world: Any) -> str:
 # --- sound worlds -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("world", [Sound, lambda: Sound(), "CartPole-v1", "Blackjack-v1", "Pendulum-v1"])
 def test_sound_worlds_have_no_problems(world):
     """Classes, lambdas and Gymnasium's own envs pass, and their speed is told."""
@@ -181,6 +182,7 @@ class LockInInfo(Sound):
         return {"lock": threading.Lock()}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("world", "words"),
     [
@@ -516,6 +518,7 @@ class Windowed(Sound):
     render_mode = "human"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("world", "words"),
     [

@@ -312,6 +312,7 @@ def keep(a: Assembler, k: int) -> None:
     a.ld(at(0xC100 + k), A)
 
 
+@pytest.mark.slow
 def test_sums_come_out_right_on_the_emulator():
     def program(a: Assembler) -> None:
         for k, (first, name, second) in enumerate(

@@ -160,6 +160,7 @@ def test_every_start_is_a_state_of_its_own(player):
     assert len(seen) == len(STARTS) == 8
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("number", range(len(STARTS)))
 def test_every_start_can_be_won_by_following_the_scent(player, number):
     player.start(number)

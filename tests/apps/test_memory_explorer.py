@@ -186,6 +186,7 @@ def test_giving_an_address_a_better_name(exploring):
     assert list(exploring.session.watched) == ["hearts"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -287,6 +288,7 @@ def test_what_is_no_state_is_refused(exploring):
         exploring.do("load there")
 
 
+@pytest.mark.slow
 def test_a_state_of_another_game_does_not_end_the_session(exploring, tmp_path):
     """PyBoy's own states name no game: one that it would not survive is rejected, and the game goes on."""
     session = exploring.session
@@ -345,6 +347,7 @@ def test_a_profile_of_another_s_rom_names_it_by_its_checksum(tmp_path):
     assert (game.title, game.sha256, game.built_in) == ("MEADOW", [chosen.rom.sha256], None)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("title", ["", "A\x01B", "A\x7fB", 'A"B\\', "A\xfcB"])
 def test_a_rom_with_a_strange_title_or_none(tmp_path, title):
     """Homebrew has such; its profile is written, fits it, and does so too where the file is called as our own game."""

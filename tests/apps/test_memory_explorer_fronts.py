@@ -144,6 +144,7 @@ def test_half_blocks_show_two_dots_each():
     assert rows[1] == f"\x1b[38;5;232;48;5;232m{'▀' * 160}\x1b[0m"
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("size", [(200, 80), (124, 40), (80, 24), (40, 12), (3, 2)])
 @pytest.mark.parametrize("doing", ["playing", "typing", "reading"])
 def test_everything_fits_on_terminals_of_any_size(controls, size, doing):
@@ -196,7 +197,7 @@ with explorer_files.open_session(explorer_files.choose()) as session:
 """
 
 
-@pytest.mark.push("quit-0", "failing-1")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "status"), [("quit", 0), ("interrupt", -signal.SIGINT), ("end", 128 + signal.SIGTERM), ("failing", 1)]
 )
@@ -216,6 +217,7 @@ def test_a_terminal_is_left_as_it_was(tmp_path, way, status):
         assert termios.tcgetattr(theirs) == before
 
 
+@pytest.mark.slow
 def test_keys_and_commands_on_a_terminal(tmp_path):
     with in_terminal(EXPLORE, str(tmp_path), "") as (process, ours, _, _):
         seen_until(ours, "MEADOW")

@@ -64,6 +64,7 @@ def test_a_precision_that_learns_less_is_a_miss():
     assert not gpu_learning.row_of("ppo-cartpole", "bf16", {"values": [], "error": "no GPU"}, same).passed
 
 
+@pytest.mark.slow
 def test_the_drawing_is_written(tmp_path):
     pytest.importorskip("matplotlib")
     curve = {"rookery": [(64, 1e6), (1024, 1e7), (262_144, 3e8)], "PureJaxRL": []}

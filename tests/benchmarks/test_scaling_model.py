@@ -74,6 +74,7 @@ def test_rows_are_there_as_soon_as_they_are_measured(monkeypatch: pytest.MonkeyP
     assert found.parts.update == pytest.approx(0.02 * BUSY.steps / 1900)
 
 
+@pytest.mark.slow
 def test_an_update_is_timed_without_a_run() -> None:
     """On the cores of so many collectors."""
     assert update_seconds(BUSY, 1, rounds=1) > 0.0
@@ -85,6 +86,7 @@ def test_a_run_says_what_became_of_its_time() -> None:
     assert text == "2 collectors: 2,000 steps/s; ms of a rollout's 500.0: learner 50.0, busy 400.0"
 
 
+@pytest.mark.slow
 def test_the_table_and_the_picture(tmp_path: Path) -> None:
     """Every remedy has its line; the picture is one."""
     text = saturation_text(PARTS)

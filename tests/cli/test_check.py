@@ -80,6 +80,7 @@ def faulty(tmp_path: Path):
     return write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -116,6 +117,7 @@ def test_an_env_that_ends_or_stops_its_process_is_reported(fault, words, faulty,
     assert "Traceback" not in captured.err and len(captured.err) < 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["sys.exit('no licence')", "raise KeyboardInterrupt"])
 def test_a_file_that_exits_is_reported(line, tmp_path, capsys):
     path = tmp_path / "my_env.py"
@@ -124,6 +126,7 @@ def test_a_file_that_exits_is_reported(line, tmp_path, capsys):
     assert f"importing {path}:MyEnv raised" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_an_env_prints_is_cut_and_counted(faulty, capsys):
     """It goes to standard error, so that standard output contains the JSON alone."""
     assert main(["check", faulty("for k in range(3000): print(k, 'x' * 500)"), "--json"]) == 0
@@ -143,6 +146,7 @@ def test_a_kernel_world_is_measured_as_a_batch(tmp_path, capsys):
     assert "envs in a batch make" in second
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_python")
 def test_the_step_of_a_kernel_worlds_bad_value_is_named(tmp_path, capsys):
     path = tmp_path / "late.py"
@@ -151,6 +155,7 @@ def test_the_step_of_a_kernel_worlds_bad_value_is_named(tmp_path, capsys):
     assert "step() number 49: reward is inf" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("end", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_the_process_of_the_env_ends_with_the_command(end, faulty, tmp_path):

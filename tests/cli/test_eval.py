@@ -16,6 +16,7 @@ from training.tug import write_agent
 SHORT = ["--set", "world_options.time_limit=30", "--games", "2"]
 
 
+@pytest.mark.slow
 def test_a_run_against_one_opponent(tmp_path, capsys):
     make_run(tmp_path, "hockey", "sac")
     words = ["eval", "finished", "--runs-dir", str(tmp_path), "--opponent", "strong", "--seed", "7", *SHORT]

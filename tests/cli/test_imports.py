@@ -47,6 +47,7 @@ def test_quick_commands_import_little(words: str, heavy: set[str], tmp_path: Pat
     assert imported_by(words, heavy, tmp_path) == "and no more"
 
 
+@pytest.mark.slow
 def test_an_evaluation_imports_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its code is compiled. It draws nothing, and searches nothing."""
     rookery.train("CartPole-v1", steps=512, runs_dir=tmp_path / "runs", name="cart", verbose=0)

@@ -118,6 +118,7 @@ def test_help_is_whole_and_its_examples_work(parser):
             assert f"rookery {options.command}" in parser.prog
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["bench", "tune", "profile", "check"])
 def test_unknown_env_is_one_line(command, capsys):
     """An unknown id gives one line with the nearest known ids, and status 2."""
@@ -134,6 +135,7 @@ def test_missing_file_is_one_line(capsys):
     assert capsys.readouterr().err == "rookery: 'nowhere.py:MyEnv': there is no file 'nowhere.py'\n"
 
 
+@pytest.mark.slow
 def test_missing_class_names_those_there_are(world, capsys):
     """A class that is not in the file is answered with the envs that are."""
     assert main(["check", f"{world}:Loud"]) == 2
@@ -190,6 +192,7 @@ def test_failing_env_shows_its_own_traceback(world, capsys):
     assert hint == f"`rookery check {world}:Thirsty` looks for mistakes in it"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["train", "check", "tune"])
 @pytest.mark.parametrize("line", ["class MyEnv(gym.Env)", "from gymnasium import nothing_of_this_name", "1 / 0"])
 def test_a_file_that_cannot_be_imported_is_shown_without_our_own_lines(command, line, tmp_path, capsys):
@@ -202,6 +205,7 @@ def test_a_file_that_cannot_be_imported_is_shown_without_our_own_lines(command, 
     assert "rookery/engine" not in err and "importlib" not in err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["train", "check", "tune"])
 def test_a_missing_package_is_one_line_with_one_command(command, tmp_path, capsys):
     """By the name that it is installed by, and without a traceback."""
@@ -281,6 +285,7 @@ def test_interrupt_is_quiet(monkeypatch, capsys):
     assert (captured.out, captured.err) == ("", "")
 
 
+@pytest.mark.slow
 def test_check_tells_good_from_bad_by_status(world, capsys):
     """`rookery check` exits 0 for a sound env and 1 for one with problems, which it names."""
     assert main(["check", f"{world}:Quiet"]) == 0
@@ -310,6 +315,7 @@ def test_json_goes_alone_to_standard_output(world, capfd):
     assert json.loads(capfd.readouterr().out)["steps"] == 50
 
 
+@pytest.mark.slow
 def test_doctor_tells_whether_workers_start(capsys):
     """`rookery doctor` starts a worker by each method and exits 0 when one works."""
     assert main(["doctor", "--json"]) == 0
@@ -326,6 +332,7 @@ def test_doctor_fails_where_no_worker_starts(monkeypatch, capsys):
     assert "backend='serial' is what remains" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["check", "bench", "profile"])
 def test_options_of_the_world(verb, capsys):
     """Verbs that look at an env take its options by --set, and no other keys."""

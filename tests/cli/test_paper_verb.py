@@ -18,6 +18,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return str(crypto_run(folder, data).path), data
 
 
+@pytest.mark.slow
 def test_trade_status_and_check(files: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run, data = files
     account = ["--account", str(tmp_path / "account")]
@@ -32,6 +33,7 @@ def test_trade_status_and_check(files: tuple[str, str], capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["equal"] is True
 
 
+@pytest.mark.slow
 def test_kill_switch_has_its_own_status(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

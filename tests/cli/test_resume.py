@@ -48,6 +48,7 @@ def test_a_limit_can_be_lifted(tmp_path: Path) -> None:
     assert notes(run) == ["resumed with episodes = none (1 before), evaluation.every = none (10000 before)"]
 
 
+@pytest.mark.slow
 def test_steps_by_set_are_those_of_the_flag(tmp_path: Path) -> None:
     """Both give the run that was never ended, though evaluations and checkpoints come at other times."""
     by_set, by_flag = (train("ppo", tmp_path / name, steps=512).path for name in ("set", "flag"))
@@ -59,7 +60,7 @@ def test_steps_by_set_are_those_of_the_flag(tmp_path: Path) -> None:
     assert not differences(last_state(by_set), last_state(whole.path))
 
 
-@pytest.mark.push("dqn", "ppo")
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["ppo", "sac", "dqn", "pqn"])
 def test_a_learner_goes_on_with_what_it_can_change(learner: str, tmp_path: Path) -> None:
     """Another learning rate, from the checkpoint on."""
@@ -107,6 +108,7 @@ def contents(run: Path) -> dict[Path, tuple[bytes, int]]:
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

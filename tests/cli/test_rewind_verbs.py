@@ -40,6 +40,7 @@ def test_a_shell_has_the_parts(
     assert "at 100 1 " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_fork_diff_and_blame(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--runs-dir", str(folder)]
     options = ["--name", "second", "--set", "ppo.learning_rate=0.05", "--no-panel", "--json"]

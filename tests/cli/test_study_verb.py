@@ -39,6 +39,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return status, shown.out, shown.err
 
 
+@pytest.mark.slow
 def test_json(studies_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "cartpole", "--json", "--studies-dir", studies_dir)
     made = json.loads(out)
@@ -49,6 +50,7 @@ def test_json(studies_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(made["trials"]) == 5
 
 
+@pytest.mark.slow
 def test_text(studies_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, studies_dir / "cartpole")
     assert status == 0
@@ -67,6 +69,7 @@ def test_without_a_name_all_studies_are_listed(studies_dir: Path, capsys: pytest
     assert "there are no studies in" in run(capsys, "--studies-dir", studies_dir / "none")[1]
 
 
+@pytest.mark.slow
 def test_plots_are_files(studies_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     status, out, _ = run(capsys, "cartpole", "--plot", tmp_path, "--studies-dir", studies_dir)

@@ -115,6 +115,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come")
 
 
+@pytest.mark.slow
 def test_a_slow_check_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     assert main(["check", "CartPole-v1", "--steps", "20"]) == 0
@@ -137,6 +138,7 @@ def test_the_panel_says_what_the_first_steps_wait_for(tmp_path: Path, monkeypatc
     assert doing == "making the first steps (a machine's first run compiles)"
 
 
+@pytest.mark.slow
 def test_a_world_may_be_in_a_file_of_any_name(env: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """The run gets a name that it can have."""
     assert main(["train", env, *SHORT, "--set", "world_options.size=5", "--runs-dir", str(tmp_path / "runs")]) == 0

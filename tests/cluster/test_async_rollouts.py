@@ -42,6 +42,7 @@ class Unfair(InProcess):
         return fast if self._waits % (self._favour + 1) else (fast + 1) % len(calls)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("collectors", [1, 3])
 def test_every_update_has_a_whole_rollout(collectors: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many steps and updates as in a run that waits; the run says that it does not, and how old its rollouts are."""
@@ -86,6 +87,7 @@ def test_a_lost_collector_is_replaced(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(np.isfinite(array).all() for array in last_state(result.path)["policy"].values())
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With new episodes; also as a run that waits."""
     use(InProcess(), monkeypatch)
@@ -97,6 +99,7 @@ def test_a_resumed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert waits.total_steps == 3 * STEPS
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CartPole, from rollouts of weights of two updates ago: a random policy balances the pole for 22 steps."""
     use(InProcess(), monkeypatch)

@@ -36,6 +36,7 @@ def progress(path: Path) -> list[dict[str, Any]]:
     return [event for event in events if "cluster/collectors" in event]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["sac", "dqn"])
 def test_all_steps_are_recorded_and_learned_from(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many transitions and updates as in a run on one machine; the run says that it is asynchronous."""
@@ -51,6 +52,7 @@ def test_all_steps_are_recorded_and_learned_from(learner: str, tmp_path: Path, m
     assert 0 <= latest["cluster/staleness"] <= 256
 
 
+@pytest.mark.slow
 def test_steps_of_old_weights_are_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond `max_staleness` updates: they are not counted, and the run says how many there were."""
 
@@ -91,6 +93,7 @@ def test_a_lost_collector_is_replaced(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(np.isfinite(array).all() for array in last_state(result.path)["policy"].values())
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With new episodes."""
     use(InProcess(), monkeypatch)

@@ -53,7 +53,7 @@ def held_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     go.set()
 
 
-@pytest.mark.push("some infos", "kernel", "masked")
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_results_are_those_of_the_runs_own_process(world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the same steps, with the same numbers and the same best checkpoint; the agent is the same too."""
@@ -167,6 +167,7 @@ def test_a_goal_ends_the_run_when_its_evaluation_arrives(tmp_path: Path, monkeyp
     assert result.reason == "goal reached" and result.total_steps < 7 * 16 * UPDATES
 
 
+@pytest.mark.slow
 def test_off_policy_learners_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose collectors never wait."""
     from cluster.test_async_steps import run as run_off_policy

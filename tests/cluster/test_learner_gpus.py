@@ -108,6 +108,7 @@ def test_learners_on_cpus_spread_over_the_nodes() -> None:
     assert ray.started == [("node2", 0), ("node1", 0), ("node0", 0), ("node2", 0)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learners", [1, 2])
 def test_the_run_learns_what_its_twin_learns(learners: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy that would be on a GPU makes the updates, and the run goes on with its weights, optimizer and shuffles:

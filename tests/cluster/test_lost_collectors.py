@@ -45,6 +45,7 @@ def once(error: Exception, at: int = 3) -> Callable[[int, str, int], Exception |
     return lambda index, method, times: error if (index, method, times) == (1, "collect", at) else None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("error", "words"),
     [(CollectorLost("its node died"), "was lost (its node died)"), (TimeoutError(), "has not answered for 600 s")],
@@ -61,6 +62,7 @@ def test_a_lost_collector_is_replaced(
     assert any("begin new episodes" in text for text in notes(result.path))
 
 
+@pytest.mark.slow
 def test_one_that_is_lost_while_a_checkpoint_is_written_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +83,7 @@ def test_one_that_is_lost_while_a_checkpoint_is_written_is_replaced(
     assert not differences(last_state(whole.path), last_state(again.path))
 
 
+@pytest.mark.slow
 def test_the_others_are_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rollout in which a collector was lost has the same rows of all other envs."""
     rollouts: dict[str, list[Any]] = {}
@@ -155,6 +158,7 @@ def test_nodes_that_differ_are_refused(what: str, tmp_path: Path, monkeypatch: p
         run(tmp_path, "differs", 2, world=f"{tmp_path}/broken.py:Broken", backend="serial")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("collectors", "exact"), [(2, True), (3, False)])
 def test_a_resumed_run_continues(collectors: int, exact: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exactly with as many collectors; with others all envs begin new episodes, and the run says so."""

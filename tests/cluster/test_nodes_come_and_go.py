@@ -84,6 +84,7 @@ def test_the_learners_own_collector_gives_envs_away_and_gets_them_back(
     assert 0 < len(parts) < 2 * 20 and set(parts) == {3, 4}
 
 
+@pytest.mark.slow
 def test_learners_with_a_replay_buffer_follow_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their chunks of the former collectors are not waited for."""
     cluster = use(Changing(1, lambda looks: 1 if looks < 3 else 2), monkeypatch)

@@ -40,6 +40,7 @@ def test_it_is_removed_in_the_end(temp: Path) -> None:
     assert not list(temp.iterdir())
 
 
+@pytest.mark.slow
 def test_that_of_a_killed_process_is_removed_by_the_next_one(temp: Path) -> None:
     """That of a process that lives is not, nor one of which nobody knows whose it is."""
     others = temp / f"{PREFIX}unknown"

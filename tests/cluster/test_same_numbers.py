@@ -49,7 +49,7 @@ EACH_ONE = {world: [COLLECTORS[(k + 3) % 5]] for k, world in enumerate(WORLDS)}
 ALL = {world: COLLECTORS for world in WORLDS}
 
 
-@pytest.mark.push("masked choices-one", "kernel-one")
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [EACH_ONE, pytest.param(ALL, marks=pytest.mark.slow)], ids=["one", "all"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_weights_do_not_depend_on_the_number_of_collectors(

@@ -52,6 +52,7 @@ def values(study: StudyView) -> dict[int, float | None]:
     return {trial.number: trial.value for trial in study.of_state("finished")}
 
 
+@pytest.mark.slow
 def test_trials_train_on_runners_and_the_best_are_verified(tmp_path, monkeypatch, training):
     """All of them, each run once; the study's folder has their runs."""
     study = search(tmp_path, ProcessRunners(), monkeypatch, verify=1, verify_seeds=2)
@@ -61,6 +62,7 @@ def test_trials_train_on_runners_and_the_best_are_verified(tmp_path, monkeypatch
     assert sum("verify" in name for name in training.trained) == 2
 
 
+@pytest.mark.slow
 def test_runs_of_nodes_without_the_studys_disk_are_sent_back(tmp_path, monkeypatch, training):
     """The study is the same one as with a shared disk, and no node keeps a file."""
     here = search(tmp_path / "shared", ProcessRunners(), monkeypatch)
@@ -70,6 +72,7 @@ def test_runs_of_nodes_without_the_studys_disk_are_sent_back(tmp_path, monkeypat
     assert folders[0] == folders[1]
 
 
+@pytest.mark.slow
 def test_a_part_whose_runner_is_lost_is_trained_elsewhere(tmp_path, monkeypatch, training):
     """Each trial has one value, that of a search that lost nothing."""
     calm = search(tmp_path / "calm", ProcessRunners(), monkeypatch)
@@ -81,6 +84,7 @@ def test_a_part_whose_runner_is_lost_is_trained_elsewhere(tmp_path, monkeypatch,
     assert "was lost (it was killed)" in (tmp_path / "hit" / "s" / "workers" / "cluster.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_part_that_ends_every_runner_fails(tmp_path, monkeypatch, training):
     """The others do not."""
     study = search(tmp_path, ProcessRunners(1, lose=lambda method, k: method == "train" and k <= 5), monkeypatch)
@@ -95,6 +99,7 @@ def test_runners_that_begin_nothing_end_the_search(tmp_path, monkeypatch, traini
         search(tmp_path, ProcessRunners(lose=lambda method, k: method == "begin"), monkeypatch)
 
 
+@pytest.mark.slow
 def test_a_failing_trial_fails_alone(tmp_path, monkeypatch, training):
     """With its reason."""
     training.on_part = lambda part: (FAILED, "ValueError: bad") if part.run_name.startswith("trial-00002") else None
@@ -103,6 +108,7 @@ def test_a_failing_trial_fails_alone(tmp_path, monkeypatch, training):
     assert [trial.reason for trial in study.of_state("failed")] == ["seed-0: ValueError: bad"]
 
 
+@pytest.mark.slow
 def test_the_same_command_continues(tmp_path, monkeypatch, training):
     """Also without a cluster recorded in the study: it may be continued anywhere."""
     search(tmp_path, ProcessRunners(), monkeypatch, n_trials=1)

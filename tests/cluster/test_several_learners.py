@@ -53,6 +53,7 @@ def test_weights_are_those_of_one_learner(learners: int, tmp_path: Path, monkeyp
     assert found[0].total_steps == alone.total_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 3])
 def test_a_learner_that_is_lost_is_replaced(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The update is done again with another one: the run names what was lost, and has the weights of one that lost
@@ -148,6 +149,7 @@ def test_nodes_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         run_learners(tmp_path, "differs", 2)
 
 
+@pytest.mark.slow
 def test_a_run_may_go_on_with_another_number_of_learners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are not part of a checkpoint."""
     use(InProcess(), monkeypatch)

@@ -62,6 +62,7 @@ def test_what_is_wrong_is_named(agent, message):
         build_config(changed(**agent))
 
 
+@pytest.mark.slow
 def test_the_file_that_people_have(request):
     config = build_config(request.config.rootpath / "tests" / "data" / "curricula" / "hyperparameter_base.json")
     assert SearchSpace.of(config).size == 4 * 4 * 7 * 4 * 4 * 3 * 4 * 4

@@ -245,7 +245,7 @@ def test_pictures_are_not_saved(tmp_path):
     envs.close()
 
 
-@pytest.mark.push("serial-rookery/Acrobot-v1", "kernel-rookery/CartPole-v1")
+@pytest.mark.push("serial-rookery/CartPole-v1", "kernel-rookery/CartPole-v1")
 @pytest.mark.parametrize("world", ["rookery/CartPole-v1", "rookery/Acrobot-v1", Arm], ids=str)
 @pytest.mark.parametrize("backend", ["kernel", "serial"])
 def test_kernel_worlds_continue_exactly(world, backend, tmp_path):

@@ -170,6 +170,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(value=json_values, masks=json_values, flag=json_values)
 def test_any_json_is_read_or_refused(value: Any, masks: Any, flag: Any) -> None:
@@ -190,6 +191,7 @@ array_headers = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     body=any_bytes | any_bytes.map(lambda tail: npy(np.zeros((2, 4), np.float32))[:-9] + tail),

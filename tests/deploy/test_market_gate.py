@@ -102,6 +102,7 @@ def failed(result: GateResult) -> list[str]:
     return [next(word for word in words if word in reason) for reason in wrong]
 
 
+@pytest.mark.slow
 def test_a_clear_winner_passes_with_and_without_a_champion(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = decide(run, monkeypatch, account(0.2))
     assert alone.passed and not failed(alone)

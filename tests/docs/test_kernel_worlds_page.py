@@ -37,6 +37,7 @@ def meadow(tmp_path):
     return load(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*render modes:UserWarning")
 def test_the_example_is_an_env(meadow):
     """The example passes Gymnasium's checker, compiled and plain."""
@@ -44,6 +45,7 @@ def test_the_example_is_an_env(meadow):
     check_env(KernelEnv(meadow, plain=True))
 
 
+@pytest.mark.slow
 def test_the_example_is_a_batch(meadow):
     """Compiled as a batch it gives the serial loop's numbers, episodes and infos included."""
     compiled, serial = (rookery.make_vec(meadow, 4, backend=backend) for backend in ("kernel", "serial"))

@@ -23,6 +23,11 @@ from rookery.config import collect_config
 NOT_RUN = 3  # blocks of Python that no test runs
 # Run, and their results compared, in test_readme.py and test_training_page.py.
 TESTED_ELSEWHERE = {"README.md", "docs/tour.md", "docs/training.md", "docs/own-code.md", "docs/learners.md"}
+# Each takes two to ten CPU seconds: run in `make test-all`.
+LONG = {
+    "docs/markets.md", "docs/api.md", "docs/goals.md", "docs/search.md", "docs/rewind.md",
+    "docs/coming-from/stable-baselines3.md",
+}  # fmt: skip
 # The same in less time: shorter measurements, and envs in this process.
 SHORTER = {
     r"seconds=1\.0": "seconds=0.02",
@@ -117,7 +122,7 @@ def to_run() -> Iterator[object]:
     for name, examples in EXAMPLES.items():
         marks = set() if name in TESTED_ELSEWHERE else {mark for mark, _ in examples}
         if "" in marks:
-            yield pytest.param(name, {""}, id=name)
+            yield pytest.param(name, {""}, id=name, marks=[pytest.mark.slow] if name in LONG else [])
         if "slow" in marks:
             yield pytest.param(name, {"", "slow"}, id=f"{name}, all", marks=pytest.mark.slow)
 

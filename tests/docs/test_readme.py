@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from docs.pages import PAGES, blocks
 
 TEN_LINES, BALANCE = blocks("README.md", "python")
@@ -30,6 +32,7 @@ def test_the_ten_lines_train_an_agent(tmp_path):
     assert float(run(tmp_path, short).stdout) > 100
 
 
+@pytest.mark.slow
 def test_the_kernel_world_is_trained_and_exported(tmp_path, monkeypatch):
     """From the file to an agent that needs only NumPy."""
     from rookery.cli.main import main
@@ -43,6 +46,7 @@ def test_the_kernel_world_is_trained_and_exported(tmp_path, monkeypatch):
     assert run(tmp_path, code).stdout == "agent []\n"
 
 
+@pytest.mark.slow
 def test_many_envs_are_stepped(tmp_path):
     done = run(tmp_path, TOUR[0])
     assert 5 < float(done.stdout) < 100  # a random policy's return in CartPole
@@ -50,6 +54,7 @@ def test_many_envs_are_stepped(tmp_path):
     assert "rookery/CartPole-v1" in hint and "backend=" in chosen
 
 
+@pytest.mark.slow
 def test_the_hockey_example_runs(capsys):
     """A million steps of hockey, which nobody wins by moving at random."""
     exec(TOUR[1], {})

@@ -43,6 +43,7 @@ def test_the_tutorial_in_python(folder):
     assert scope["result"].run_name.startswith("my_env-Corridor-ppo") and scope["result"].episodes > 0
 
 
+@pytest.mark.slow
 def test_your_own_code_in_python(folder):
     """Callbacks, networks, notebooks, envs that are built, and tensors."""
     _, called, _, trained, layers, notebook, built, tensors = blocks("docs/own-code.md", "python")
@@ -61,6 +62,7 @@ def test_your_own_code_in_python(folder):
     assert scope["result"].total_steps >= 512
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("code", blocks("docs/learners.md", "python"))
 def test_learners_in_python(code, tmp_path, monkeypatch):
     """Each example runs."""

@@ -106,12 +106,14 @@ def test_they_can_be_measured_and_chosen_for(world: type[Choosy]) -> None:
     envs.close()
 
 
+@pytest.mark.few(1)
 @both
 def test_they_can_be_checked_and_profiled(world: type[Choosy]) -> None:
     assert check_world(world).problems == []
     assert profile_steps(resolve(world), 50).steps == 50
 
 
+@pytest.mark.slow
 def test_they_can_be_compared() -> None:
     """With other libraries and, as `rookery tune` does, in several ways of ours."""
     result = bench(Choosy, 4, against=("gymnasium",), seconds=0.1, backends=("serial",))

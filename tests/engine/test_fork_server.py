@@ -196,6 +196,7 @@ def test_packages_that_take_long_are_imported_once(package):
     assert had(lambda: build()) == [(False, False), (True, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -212,6 +213,7 @@ def test_a_package_that_cannot_be_forked_is_left_to_each_worker(package, name, c
     assert server_pids()[-1] == before[-1]
 
 
+@pytest.mark.slow
 def test_a_changed_variable_reaches_what_packages_read_when_they_are_imported(package, monkeypatch):
     """A server that has imported packages serves only a program with the same environment."""
     build = package("reads_a_variable")
@@ -225,6 +227,7 @@ def test_a_changed_variable_reaches_what_packages_read_when_they_are_imported(pa
     assert before[-1] not in server_pids()  # nobody needs it any more
 
 
+@pytest.mark.slow
 def test_a_forked_child_of_the_program_has_servers_of_its_own():
     """As of `multiprocessing` with fork: the child's engine works, and its end leaves the parent's server alone."""
     told()
@@ -242,6 +245,7 @@ def test_a_forked_child_of_the_program_has_servers_of_its_own():
     assert server_pids()[-1] == before[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["the end of the script", "os._exit(0)", "os.kill(os.getpid(), 9)"])
 def test_nothing_is_left_of_a_program_however_it_ends(tmp_path, how):
     """Neither the server nor workers of an engine that was not closed."""

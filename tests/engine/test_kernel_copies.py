@@ -11,7 +11,7 @@ from kernel.samples import Poisoned, Tug, Walker
 from rookery.engine import kernel, plain_loops
 
 
-@pytest.mark.push("next_step-Walker", "same_step-Tug")
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [Walker, Tug, "rookery/Humanoid-v5"])
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_infos_are_the_same_in_python_and_compiled(world, mode, monkeypatch):
@@ -55,6 +55,7 @@ def pair(world, makes_copies, num_envs=7, **options):
     return copies, views
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize("world", [Walker, Tug, "rookery/Catch-v0"])
 def test_copies_are_what_views_show(world, mode, makes_copies):
@@ -76,6 +77,7 @@ def test_copies_are_what_views_show(world, mode, makes_copies):
     copies.close()
 
 
+@pytest.mark.slow
 def test_a_restarted_env_is_in_the_copies_too(makes_copies):
     copies, views = pair(Poisoned, makes_copies, 3, bad_values="restart")
     for envs in (copies, views):

@@ -12,6 +12,8 @@ from kernel.samples import Poisoned, Steerer, Tug, Walker
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError, WorldError
 from rookery.kernel.kernel_env import KernelEnv
 
+pytestmark = pytest.mark.usefixtures("plain_python")
+
 MODES = ["next_step", "same_step"]
 
 
@@ -19,7 +21,7 @@ def kernel(world, num_envs, **options):
     return rookery.make_vec(world, num_envs, backend="kernel", **options)
 
 
-@pytest.mark.push("<class 'kernel.samples.Steerer'>", "rookery/CartPole-v1")
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [Walker, Steerer, "rookery/CartPole-v1"], ids=str)
 def test_batch_size_and_threads_change_nothing(world):
     """Env i does the same among 1, 7 and 64, on one thread and on two."""
@@ -232,6 +234,7 @@ def test_groups_and_batches_work_as_elsewhere():
             assert np.array_equal(expected[1][infos["env_id"]], rewards)
 
 
+@pytest.mark.slow
 def test_every_agent_is_a_row():
     """Two agents a world: rows of their own, rewards and infos of their own, one seed a world."""
     envs = kernel(Tug, 3, autoreset_mode="same_step")

@@ -364,7 +364,7 @@ def story(wrong: int, steps: int, **options: Any) -> list[Any]:
     return told
 
 
-@pytest.mark.diagonal
+@pytest.mark.slow
 @pytest.mark.skipif(not loops.COMPILED, reason="with ROOKERY_PLAIN there is nothing to compare")
 @pytest.mark.parametrize("wrong", [0, 5])
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
@@ -380,6 +380,7 @@ def test_the_same_whatever_envs_return(wrong: int, mode: str, monkeypatch: pytes
         assert one == other
 
 
+@pytest.mark.slow
 def test_workers_without_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """On either side: a parent with and workers without work together, and give the numbers of envs in the parent."""
     told = []

@@ -41,6 +41,7 @@ def one_step(envs):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver", "fork"])
 def test_lambdas_and_closures_reach_workers(start_method):
     """What a worker builds may be a lambda over local values, under every start method."""
@@ -51,6 +52,7 @@ def test_lambdas_and_closures_reach_workers(start_method):
     envs.close()
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_main_guard_and_may_define_its_env(tmp_path):
     """Ten lines in a file, run once: the worker does not run them again."""
     done = run_script(
@@ -119,6 +121,7 @@ class Mine(Counter):
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_classes_of_a_file_are_the_same_everywhere(tmp_path, method):
     """What an env from a file returns, raises and saves may be of classes in that file."""
@@ -265,6 +268,7 @@ def test_everything_left_open_is_found_out():
     assert rookery.get_recommended_n_envs() >= 1
 
 
+@pytest.mark.slow
 def test_falls_back_to_serial_when_processes_cannot_start(monkeypatch, caplog):
     """One clear line, and the work continues in one process."""
     caplog.set_level(logging.INFO, logger="rookery")
@@ -361,6 +365,7 @@ def test_measuring_an_env_that_hangs_ends(monkeypatch):
     envs.close()
 
 
+@pytest.mark.slow
 def test_falls_back_to_serial_where_no_process_can_be_started(monkeypatch, caplog):
     """One gets the serial loop and one line that says why."""
 

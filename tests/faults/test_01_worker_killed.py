@@ -98,7 +98,7 @@ def test_the_lost_tell_nothing_of_their_old_lives(make: Make) -> None:
     assert infos["number"][LOST].tolist() == [0.0, 0.0]
 
 
-@pytest.mark.push("talkative-1", "quiet-0")
+@pytest.mark.push("talkative-1")
 @pytest.mark.parametrize("repeat", REPEATS)
 @pytest.mark.parametrize("world", [Walk, TALKATIVE], ids=["quiet", "talkative"])
 def test_restart_after_a_kill_from_outside(make: Make, world: object, repeat: int) -> None:
@@ -111,6 +111,7 @@ def test_restart_after_a_kill_from_outside(make: Make, world: object, repeat: in
     assert same_rows(results, undisturbed(world, N, 10, SEED), OTHERS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_restart_gives_a_final_observation_where_the_mode_has_one(make: Make, mode: str) -> None:
     """In SAME_STEP mode a restarted env has a `final_obs`, because it is truncated; in NEXT_STEP mode there is none."""
@@ -121,6 +122,7 @@ def test_restart_gives_a_final_observation_where_the_mode_has_one(make: Make, mo
         assert infos["_final_obs"].tolist() == [row in LOST for row in range(N)]
 
 
+@pytest.mark.slow
 def test_restarted_envs_run_new_episodes_from_the_seed_alone(make: Make) -> None:
     """What a restarted env does afterwards is the same in every run with the same seed and the same fault."""
     first, second = (play(team(make), 12, {(2, 2): Act.SIGKILL}) for _ in range(2))
@@ -142,6 +144,7 @@ def test_a_kill_between_steps_is_mended_in_the_next_step(make: Make, method: str
     assert same_rows(results, undisturbed(Walk, N, 10, SEED), OTHERS)
 
 
+@pytest.mark.slow
 def test_restart_with_observations_larger_than_a_socket(make: Make) -> None:
     """What a new worker and its parent tell each other is too much to lie unread."""
 
@@ -178,6 +181,7 @@ def test_a_kill_while_a_call_is_answered_is_mended(make: Make) -> None:
     assert same_rows(results, undisturbed(Walk, N, 8, SEED), OTHERS)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_workers_that_a_thread_restarts_leave_no_threads_behind(make: Make) -> None:
     """One thread starts the workers of all threads, as it must live as long as they do."""
@@ -219,6 +223,7 @@ class Interrupting(Walk):
                 time.sleep(0.3)  # the program is still waiting when it is interrupted
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [N - 1, N + 1])
 def test_a_kill_before_resize_is_mended_by_it(make: Make, count: int) -> None:
     """A dead worker is replaced first; then envs go or come, and the others notice neither."""
@@ -252,7 +257,7 @@ def test_a_worker_killed_after_its_step_is_replaced_while_others_still_step(make
     assert same_rows(results, undisturbed(TALKATIVE, N, 10, SEED), [0, 1, 4])
 
 
-@pytest.mark.push("5", "0")
+@pytest.mark.push("5")
 @pytest.mark.parametrize("env", [0, 2, 5])
 def test_a_worker_that_dies_while_it_reports_is_replaced(make: Make, env: int) -> None:
     """Death between a step and its report loses neither that step's turn nor the reports of other workers."""
@@ -329,6 +334,7 @@ def race(envs: rookery.Engine, each: int, harm: dict[tuple[int, int], int]) -> t
     return done, reborn
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("world", [Walk, TALKATIVE], ids=["quiet", "talkative"])
 def test_restart_under_send_and_recv(make: Make, world: object, mode: str) -> None:
@@ -342,6 +348,7 @@ def test_restart_under_send_and_recv(make: Make, world: object, mode: str) -> No
     assert by_env(done, OTHERS) == by_env(expected, OTHERS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("world", [Walk, TALKATIVE], ids=["quiet", "talkative"])
 def test_restart_under_groups(make: Make, world: object, mode: str) -> None:
@@ -416,6 +423,7 @@ def test_raise_under_send_and_recv(make: Make) -> None:
         race(envs, 12, {(5, 2): Act.SIGKILL})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("call", ["step", "reset", "recv", "call"])
 def test_after_a_death_calls_are_refused_clearly(make: Make, call: str) -> None:
     """After WorkerDied every further call raises an error of ours that speaks of the death; nothing hangs."""
@@ -437,6 +445,7 @@ def test_after_a_death_calls_are_refused_clearly(make: Make, call: str) -> None:
         envs.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("act", "words"),
     [(Act.SEGFAULT, "signal 11 .SIGSEGV"), (Act.OS_EXIT, "code 3"), (Act.REAL_TIME_SIGNAL, "signal 40")],

@@ -21,6 +21,7 @@ HANGS = [Act.SLEEP, Act.SPIN, Act.HOLD_GIL]
 TIMEOUT, SEED = 0.5, 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize("act", HANGS)
 def test_a_hung_worker_is_replaced_and_the_rest_keep_their_results(make: Make, act: Act, mode: str) -> None:
@@ -35,6 +36,7 @@ def test_a_hung_worker_is_replaced_and_the_rest_keep_their_results(make: Make, a
     assert same_rows(results, undisturbed(Walk, 4, 12, SEED, autoreset_mode=mode), [0, 1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("act", HANGS)
 def test_raise_names_the_hung_env(make: Make, act: Act) -> None:
     """With on_failure="raise" a StepTimeout, which is also a TimeoutError and a WorkerDied, names the env."""
@@ -46,6 +48,7 @@ def test_raise_names_the_hung_env(make: Make, act: Act) -> None:
     assert isinstance(caught.value, WorkerDied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_timeout_shorter_than_a_workers_start_still_restarts(make: Make, method: str) -> None:
     """`step_timeout` limits steps, not the time that the replacement takes to start."""
@@ -85,6 +88,7 @@ def test_a_slow_step_within_the_timeout_is_let_be(make: Make) -> None:
     assert not any(restarted(result[4]) for result in results)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("policy", ["restart", "raise"])
 def test_a_hang_is_found_while_other_envs_continue(make: Make, policy: str) -> None:
     """With batch_size, one hung env is found in time although recv() always has other envs to return."""
@@ -167,6 +171,7 @@ def test_a_long_pause_between_steps_is_no_hang(make: Make) -> None:
     assert same_rows(results, undisturbed(Walk, 2, 4, SEED)[1:], [0, 1])
 
 
+@pytest.mark.slow
 def test_the_hung_process_is_gone(make: Make) -> None:
     """The worker that hung does not live on beside its replacement."""
     envs = make(Walk, 2, "process", 2, step_timeout=TIMEOUT, on_failure="restart")

@@ -42,6 +42,7 @@ def test_exactly_so_many_restarts(make: Make, diary: Path, backend: str, where: 
     assert f"max_restarts={limit}" in str(error)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [0, 1, 3])
 @pytest.mark.parametrize("where", ["death", "death in reset"])
 def test_exactly_so_many_new_workers(make: Make, diary: Path, where: str, limit: int) -> None:
@@ -86,6 +87,7 @@ def test_each_env_has_a_count_of_its_own(make: Make, backend: str) -> None:
         play(envs, 1, {(0, 1): Act.RAISE})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", ["step", "death", "death in reset", "__init__", "dies, then cannot be built"])
 def test_after_the_limit_nothing_hangs(make: Make, diary: Path, where: str) -> None:
     """Once the limit is reached, further calls return or raise an error of ours, soon; close() is quick."""

@@ -81,6 +81,7 @@ def test_expected_and_got_are_named_and_neighbours_are_untouched(
     assert same_rows(first + play(envs, 8, first=2), expected[:1] + expected[2:], [0, 1, 3, 4])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize(("bad", "message"), named(WRONG_BOX))
 def test_restart_leaves_neighbours_alone(make: Make, bad: Any, message: str, mode: str) -> None:

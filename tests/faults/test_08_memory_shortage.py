@@ -27,6 +27,7 @@ def leave_free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=size, total=size))
 
 
+@pytest.mark.slow
 def test_a_real_shortage_is_told_before_a_second_worker_starts(make: Make, workers_started: list[int]) -> None:
     """Four thousand observations of 16 MiB are rejected with what they need and what is free, by one worker alone."""
     with pytest.raises(MemoryShortage, match=r"6\d\.\d GiB.*[\d.]+ [MG]iB is free") as caught:
@@ -95,6 +96,7 @@ def test_a_shortage_on_resize_leaves_the_engine_as_it_was(make: Make, monkeypatc
     assert same_rows(results, expected, [0, 1, 2, 3])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_fits_is_not_refused(make: Make, backend: str) -> None:
     """A few large observations that do fit are not reason to complain."""

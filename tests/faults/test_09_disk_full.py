@@ -30,6 +30,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     assert saves_to_a_full_disk([*small, sys.executable, "-m", "faults.full_disk", str(tmp_path)]) > 20
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     """The same where the kernel refuses to let any file grow beyond 500 kB."""
     assert saves_to_a_full_disk([sys.executable, "-m", "faults.full_disk", str(tmp_path), "500000"]) > 20

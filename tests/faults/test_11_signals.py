@@ -86,7 +86,7 @@ def test_a_run_asked_to_stop_saves_and_leaves(number: int, code: int, backend: s
         assert rookery.load(run).act([[0.0] * (4 if backend == "kernel" else 1)]).shape == (1,)
 
 
-@pytest.mark.push("15-143")
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [INTERRUPT, TERMINATE])
 def test_a_signal_to_all_processes_of_a_run_stops_it_as_well(number: int, code: int, tmp_path: Path) -> None:
     """As a terminal, `timeout`, systemd and Slurm send it: no worker ends before the run has saved."""
@@ -99,6 +99,7 @@ def test_a_signal_to_all_processes_of_a_run_stops_it_as_well(number: int, code: 
         assert not summary.get("restarts")
 
 
+@pytest.mark.slow
 def test_a_second_sigint_leaves_at_once(tmp_path: Path) -> None:
     """Without waiting for anything."""
     with running(tmp_path, "process") as (process, _), at_most(2):

@@ -57,6 +57,7 @@ def kill(process: subprocess.Popen, whole_group: bool) -> None:
     process.wait()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("act", "whole_group"),
     [
@@ -82,6 +83,7 @@ def test_nothing_remains(method: str, act: str, whole_group: bool) -> None:
         assert not marked(mark)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("act", [pytest.param("IDLE", marks=pytest.mark.slow), "SLEEP", "HOLD_GIL"])
 @pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_an_engine_made_in_a_short_lived_thread_is_no_exception(method: str, act: str) -> None:
@@ -95,6 +97,7 @@ def test_an_engine_made_in_a_short_lived_thread_is_no_exception(method: str, act
         assert not marked(mark)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "moment", [0.1, pytest.param(0.3, marks=pytest.mark.slow), pytest.param(0.6, marks=pytest.mark.slow)]
 )

@@ -52,7 +52,7 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(learner: str, steps: 
     assert steps == sorted(steps), "metrics of the lost part were not taken back"
 
 
-@pytest.mark.push("kernel-dqn", "kernel-pqn", "kernel-ppo")
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["ppo", "sac", "dqn", "pqn"])
 @pytest.mark.parametrize("backend", ["kernel", "serial"])
 def test_a_longer_run_can_be_made_of_two(learner: str, backend: str, tmp_path: Path) -> None:
@@ -71,6 +71,7 @@ def test_a_run_may_continue_with_other_workers(tmp_path: Path) -> None:
     assert not differences(last_state(half.path), last_state(whole.path))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("recurrent", [None, 8])
 def test_a_stop_in_the_middle_of_a_rollout_is_exact(
     recurrent: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,7 @@ TREE = {
 }
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
     """Any byte of any file changed to any other value: a thousand of them, spread over the files alike."""
     checkpoint.save(tmp_path / "c", TREE)
@@ -39,6 +40,7 @@ def test_every_flipped_byte_is_refused(tmp_path: Path) -> None:
     assert np.array_equal(checkpoint.load(tmp_path / "c")["agent"]["weights"], np.arange(40.0))
 
 
+@pytest.mark.slow
 def test_every_byte_of_the_manifest_counts(tmp_path: Path) -> None:
     """It vouches for the others; each of its own bytes, spaces too, is vouched for by its seal."""
     checkpoint.save(tmp_path / "c", TREE, score=1.0)

@@ -96,7 +96,7 @@ def test_the_message_names_file_key_and_remedy(tmp_path: Path, case: str) -> Non
     assert psutil.Process().children() == children
 
 
-@pytest.mark.push("misspelt key", "several", "broken TOML")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SHELL)
 def test_the_command_exits_with_2_at_once(tmp_path: Path, imports: float, case: str) -> None:
     """The message is all there is: on standard error, without a traceback, and no run's folder is left."""

@@ -32,6 +32,7 @@ def holders(run: RunDir, count: int) -> Iterator[list[subprocess.Popen]]:
             process.communicate()
 
 
+@pytest.mark.slow
 def test_of_four_one_runs(tmp_path: Path) -> None:
     """The others refuse, and name the one."""
     run = RunDir.create(tmp_path, "run")

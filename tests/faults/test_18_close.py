@@ -35,6 +35,7 @@ def check_closes(envs: rookery.Engine, seconds: float, **options: object) -> Non
     assert gone_within(pids, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [Act.SLEEP, Act.SPIN, Act.HOLD_GIL])
 @pytest.mark.parametrize("method", START_METHODS)
 def test_a_hung_step_does_not_hold_close(make: Make, method: str, act: Act) -> None:
@@ -172,6 +173,7 @@ def run_script(code: str, seconds: float, strict: bool = True) -> subprocess.Com
         )  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("backend", "method"), [("serial", None), ("thread", None), *[("process", method) for method in START_METHODS]]
 )
@@ -190,6 +192,7 @@ def test_exit_without_close_is_quiet(backend: str, method: str | None) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", START_METHODS)
 def test_exit_with_hung_envs_is_bounded_and_quiet(method: str) -> None:
     """So does one whose envs hang at that moment; `close_timeout` bounds the wait."""
@@ -207,6 +210,7 @@ def test_exit_with_hung_envs_is_bounded_and_quiet(method: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_exit_by_an_exception_shows_that_exception_alone() -> None:
     """An error in the program is reported as always; the engine adds nothing to it."""
     done = run_script(
@@ -222,6 +226,7 @@ def test_exit_by_an_exception_shows_that_exception_alone() -> None:
     assert done.stderr.count("Traceback") == 1
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_exits_leaves_the_engine_alone() -> None:
     """A process forked by the user has a copy of the engine; its exit must not end the parent's workers."""
     done = run_script(
@@ -240,6 +245,7 @@ def test_a_forked_child_that_exits_leaves_the_engine_alone() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "(2,)\n", "")
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_closes_leaves_the_engine_alone() -> None:
     """Nor may a forked child end them by calling close() on its copy."""
     done = run_script(

@@ -37,6 +37,7 @@ ALL_ROWS = [0, 1, 2, 3]
 # --- printing -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("backend", "method"), [("serial", None), ("thread", None), *[("process", method) for method in START_METHODS]]
 )
@@ -109,7 +110,7 @@ def test_a_death_is_found_though_the_envs_child_holds_its_files(make: Make, meth
             envs.close()
 
 
-@pytest.mark.push("process")
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_env_that_forks_in_every_step_works(make: Make, backend: str) -> None:
     """A child that does part of a step and exits disturbs neither the worker nor the main process."""
@@ -130,6 +131,7 @@ def test_threads_of_an_env_do_not_hold_its_worker(make: Make, method: str) -> No
     assert same_rows(results, undisturbed(Walk, 4, 6, seed=1), ALL_ROWS)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_os_exit_is_a_death_like_any_other(make: Make, method: str) -> None:
     """`os._exit` in a step ends the worker: named with its code, or mended by a restart."""
@@ -149,6 +151,7 @@ def test_os_exit_is_a_death_like_any_other(make: Make, method: str) -> None:
 # --- global random state --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_global_random_state_is_each_envs_own(make: Make, workers: int, mode: str) -> None:

@@ -29,16 +29,19 @@ def run(seconds: float, cases: list[str]) -> None:
     assert done.returncode == 0, f"{done.returncode}: {done.stdout} {done.stderr}"
 
 
+@pytest.mark.slow
 def test_kernels_in_four_threads() -> None:
     """All threads need the same compiled code at the same moment: it is loaded once, and nobody's is freed."""
     run(0, KERNELS)
 
 
+@pytest.mark.slow
 def test_envs_in_four_threads() -> None:
     """In this process, in threads of it and in copies of it; also where envs share global generators."""
     run(0, [case for case in CASES if case not in (*KERNELS, *STARTED, NO_FORK)])
 
 
+@pytest.mark.slow
 def test_new_workers_in_four_threads() -> None:
     """Fork servers are new interpreters, as spawned workers are; one thread of the process starts them."""
     run(0, ["spawn" if PORTABLE else "forkserver"])

@@ -89,6 +89,7 @@ def until_calm(envs: rookery.Engine, first: int, most: int = 60) -> list:
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("trouble", [stop_first, die_first])
 @pytest.mark.parametrize("each", [2, 8])
 def test_a_worker_that_is_hit_while_it_is_restarted_holds_no_step(
@@ -114,6 +115,7 @@ def test_a_worker_that_is_hit_while_it_is_restarted_holds_no_step(
     assert same_rows(results, undisturbed(Walk, 2 * each, len(results), SEED), list(range(each)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_envs_whose_worker_takes_long_to_come_back_are_truncated_until_then(
     make: Make, diary: Path, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -142,6 +144,7 @@ def test_envs_whose_worker_takes_long_to_come_back_are_truncated_until_then(
     assert set(LOST) <= set(envs.finished_episodes()["env"].tolist())
 
 
+@pytest.mark.slow
 def test_calls_wait_for_a_worker_that_is_being_restarted(
     make: Make, diary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +200,7 @@ def test_close_ends_a_restart(make: Make, diary: Path, monkeypatch: pytest.Monke
         envs.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SPAWN_SELDOM)
 def test_stopped_workers_and_servers_do_not_hold_close(make: Make, method: str) -> None:
     """Stopped while idle, after a step that was well: they get `close_timeout`, all together."""
@@ -213,6 +217,7 @@ def test_stopped_workers_and_servers_do_not_hold_close(make: Make, method: str) 
 # --- fork servers -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_fork_server
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGSTOP])
 def test_fork_servers_that_are_hit_one_after_the_other(
@@ -263,6 +268,7 @@ def test_fork_servers_that_are_always_hit_end_in_an_error(make: Make, monkeypatc
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PORTABLE, reason="the storm is for what Linux offers")
 def test_a_short_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signals at random for some seconds: every number of every env is as it should be, and nothing is left."""

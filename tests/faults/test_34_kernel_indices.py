@@ -78,6 +78,7 @@ def check(mistake, when, without, threads=1):
     return envs
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mistake", list(MISTAKES)[1:])
 def test_an_env_that_goes_wrong_is_named_and_no_other_changes(mistake, without):
     check(mistake, 40, without)

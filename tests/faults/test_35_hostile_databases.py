@@ -41,6 +41,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_every_kind_is_one_error_of_the_command(studies: Path) -> None:
     """Read in one process, whose memory stays small."""
     folders = [str(studies / name) for name in ("sound", *KINDS)]
@@ -58,6 +59,7 @@ def test_every_kind_is_one_error_of_the_command(studies: Path) -> None:
     assert (studies / "journal_that_names_a_file" / "victim").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_the_dashboard_serves_the_others_and_ends(studies: Path, tmp_path: Path) -> None:
     """The list, the sound study and each hostile one are answered; SIGTERM ends the server while it reads."""
     with Dashboard(studies, tmp_path / "errors") as dashboard:
@@ -78,6 +80,7 @@ def test_the_dashboard_serves_the_others_and_ends(studies: Path, tmp_path: Path)
     assert "Traceback" not in (tmp_path / "errors").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_ends_a_dashboard_that_reads_for_ever(name: str, tmp_path: Path) -> None:
     """A reader that never returns, as from a drive that does not answer, in the study and where folders are listed."""
@@ -119,6 +122,7 @@ def test_what_failed_slowly_is_not_tried_at_once(monkeypatch: pytest.MonkeyPatch
     assert len(calls) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["endless_view", "trigger", "generated_column", "journal_that_names_a_file", "pipe"])
 def test_a_search_does_not_write_into_one(kind: str, studies: Path, tmp_path: Path) -> None:
     """Optuna's own storage is opened by the same checks."""

@@ -83,6 +83,7 @@ LOSSES: dict[str, tuple[Change, str]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_agent_is_saved_beside_the_lost_folder(tmp_path: Path, loss: str) -> None:
     """The run ends at the next checkpoint. What was lost is not made again, and the saved run can be resumed."""
@@ -206,6 +207,7 @@ def test_a_watch_tells_a_folder_from_one_that_has_its_number(tmp_path: Path) -> 
         watch.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["deleted", pytest.param("renamed", marks=pytest.mark.slow)])
 def test_the_command_says_so_and_fails(tmp_path: Path, loss: str) -> None:
     """Exit status 2, one line that names the place; the run that it names is there."""

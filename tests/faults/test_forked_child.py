@@ -62,6 +62,7 @@ def started(make: Make, backend: str, **options: Any) -> rookery.Engine:
     return envs
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", WITH_WORKERS)
 def test_a_child_is_refused(make: Make, backend: str) -> None:
     """Every call that would need the workers is a UsageError that says whose they are; the parent continues."""

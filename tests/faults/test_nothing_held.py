@@ -147,6 +147,7 @@ ERRORS: dict[Callable[[str, Path, Patch], None], type[BaseException]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", QUICKEST_FIRST)
 @pytest.mark.parametrize("fail", ERRORS)
 def test_nothing_is_held_after(
@@ -171,6 +172,7 @@ def test_nothing_is_held_after_close_but_what_the_caller_keeps(method: str) -> N
     assert np.isfinite(kept[0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", QUICKEST_FIRST)
 def test_nothing_is_held_where_descriptors_run_out(method: str) -> None:
     """With a few descriptors too few, the serial backend takes over or an error says so; no worker is left."""

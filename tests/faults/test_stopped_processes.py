@@ -63,6 +63,7 @@ def continued_after(seconds: float, pids: list[int]) -> Iterator[None]:
 # --- the fork server ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_worker_is_replaced_although_its_fork_server_is_stopped(make: Make) -> None:
     """Its envs come back restarted, from a new server; the stopped server's other worker notices nothing."""
     envs, server = forked_team(make, step_timeout=2.0)
@@ -125,6 +126,7 @@ def test_a_stopped_fork_server_does_not_hold_resize_or_close(make: Make) -> None
         envs.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGSTOP, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_make_vec_survives_its_first_fork_server(
     make: Make, monkeypatch: pytest.MonkeyPatch, signum: signal.Signals

@@ -27,7 +27,7 @@ def run(world, steps=60, **options):
     return envs
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize("mistake", planted.MISTAKES[1:])
 def test_an_index_out_of_bounds_is_named_with_its_line(mistake, mode):
@@ -81,7 +81,7 @@ def test_a_draw_from_nothing_raises_in_plain_python():
             env.step(0)
 
 
-@pytest.mark.push("WritesTables")
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [planted.WritesParameters, planted.WritesTables])
 def test_writes_to_tables_and_parameters_are_refused_before_anything_runs(world):
     with pytest.raises(WorldError, match="tables, parameters and constants are read-only") as caught:
@@ -104,7 +104,7 @@ def test_check_world_finds_an_index_out_of_bounds():
     assert len(report.problems) == 1 and f"line {line_with('table row')}" in report.problems[0]
 
 
-@pytest.mark.push("1")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [1, 2])
 def test_a_world_that_never_ends_is_refused_while_it_is_made(kind, monkeypatch):
     """With the line of its loop, in seconds: plain Python is given up, and then the compiled code."""

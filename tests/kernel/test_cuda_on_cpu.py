@@ -21,8 +21,8 @@ def on_cpu(world, num_envs, mode="next_step", copy=False, **options):
     return CudaEngine(resolve(world), settings, device="cpu")
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("plain_python")
-@pytest.mark.diagonal
 @pytest.mark.parametrize(
     "world",
     # The last has to be compiled for this alone; agents in rows are Tug's as well.

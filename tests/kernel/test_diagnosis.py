@@ -19,7 +19,7 @@ from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("world", "words"),
     [
@@ -109,6 +109,7 @@ def test_several_agents_return_one_value():
         rookery.make_vec(broken.BothReturned, 2, backend="kernel")
 
 
+@pytest.mark.slow
 def test_an_exception_in_unchecked_code_is_raised():
     """It would leave the batch half stepped, at this step and all that follow."""
     envs = rookery.make_vec(broken.BeyondATuple, 3, backend="kernel", on_failure="restart", bounds=False)

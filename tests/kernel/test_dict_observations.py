@@ -70,6 +70,7 @@ def test_a_batch_is_a_dict_of_arrays(plain_engines, mode):
     same_as_serial(sailors(autoreset_mode=mode), mode)
 
 
+@pytest.mark.slow
 def test_compiled_code_writes_the_same():
     same_as_serial(sailors(autoreset_mode="same_step"), "same_step")
     compiled = KernelEnv(Sailor)

@@ -36,6 +36,7 @@ def step_until_it_stops(envs):
         assert time.monotonic() - start < LONG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "threads"), [(1, 1), (1, 2), (2, 1), (4, 1)])
 def test_a_step_that_takes_longer_than_its_timeout_is_stopped(kind, threads):
     """In a `while`, on several threads, in nested `for` loops, at a reset. A reset makes the envs usable again."""
@@ -68,6 +69,7 @@ def test_a_loop_of_more_turns_than_anyone_can_wait_for_is_refused():
         step_until_it_stops(envs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.alone
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_a_step_that_does_not_end(threads):

@@ -11,6 +11,8 @@ from rookery.errors import WorldError
 from rookery.kernel.declarations import inlined
 from rookery.kernel.kernel_env import KernelEnv
 
+pytestmark = pytest.mark.usefixtures("plain_python")
+
 SIZE = 5_000
 
 
@@ -59,6 +61,7 @@ def played(envs, steps=100, on_device=False):
     return np.array(seen)
 
 
+@pytest.mark.slow
 def test_every_backend_gives_the_same_numbers():
     expected = played(rookery.make_vec(Tape, 3, backend="kernel"))
     assert expected[:, :, 0].max() > 1
@@ -66,6 +69,7 @@ def test_every_backend_gives_the_same_numbers():
     assert np.array_equal(played(rookery.make_vec(Tape, 3, backend="cuda", device="cpu"), on_device=True), expected)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{"backend": "kernel"}, {"backend": "cuda", "device": "cpu"}])
 def test_a_state_dict_holds_the_memory(options):
     first, second = (rookery.make_vec(Tape, 3, **options) for _ in range(2))

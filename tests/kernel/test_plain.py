@@ -149,6 +149,7 @@ def test_floats_that_lose_their_fraction_are_noted():
     assert [text.partition("line ")[2] for text in noted] == [str(first + k) for k in (3, 4, 5)]
 
 
+@pytest.mark.slow
 def test_a_check_names_the_first_of_them():
     assert [text.partition(";")[0] for text in check_world(Fractions).advice if "becomes" in text] == [
         "2.75 becomes 2 in the integer field 'half'"

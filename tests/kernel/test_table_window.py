@@ -54,6 +54,7 @@ def check(observation: np.ndarray) -> None:
     assert observation[1:5].tolist() == [-observation[0] + k for k in range(4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_the_window_is_the_same_compiled_in_plain_python_and_as_a_gpu_copies_it(mode: str) -> None:
     plain = make_vec(lambda: KernelEnv(Tape, plain=True), 3, backend="serial", autoreset_mode=mode)

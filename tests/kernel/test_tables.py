@@ -223,6 +223,7 @@ Tables = namedtuple("Tables", "prices")
 WAYS = [by_element, by_row, whole_row, by_flat, by_view, by_iterator, by_filling, by_sorting, by_attribute]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("write", WAYS, ids=lambda write: write.__name__)
 def test_no_way_of_writing_to_a_table_compiles(write):
     with pytest.raises(NumbaError):

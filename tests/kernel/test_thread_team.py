@@ -43,6 +43,7 @@ def threads_at_work():
     return sum(thread.name.startswith("rookery-kernel") for thread in threading.enumerate())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("by_cost", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_no_env_is_left_out_or_stepped_twice(threads, by_cost):

@@ -53,6 +53,7 @@ def ends(env, actions):
     return [env.step(action)[2:4] for action in actions]
 
 
+@pytest.mark.slow
 def test_the_worlds_truncation_is_or_ed_with_the_time_limit():
     for compiled in (False, True):
         env = KernelEnv(Shift, plain=not compiled)
@@ -64,6 +65,7 @@ def test_the_worlds_truncation_is_or_ed_with_the_time_limit():
         assert ends(env, [2] * 5) == [(False, False)] * 4 + [(True, True)]
 
 
+@pytest.mark.slow
 def test_a_batch_and_a_gpu_end_the_same_episodes():
     """Autoreset, final observations and lengths follow; `easy` returns one value more."""
     ours = on_cpu(Shift, 4, "same_step", copy=True)

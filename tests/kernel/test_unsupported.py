@@ -127,10 +127,7 @@ def indexes_a_mixed_tuple(state, action):
     return (1.0, True, (2, 3))[int(action[0])], False
 
 
-@pytest.mark.push(
-    "calls_a_builtin-compiled code has no id; write it as a function of your own-1",
-    "assigns_inside-no `:=`; assign on a line of its own-1",
-)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "words", "line"),
     [
@@ -155,6 +152,7 @@ class ArrayField(Steerer):
         state.h = 0.0
 
 
+@pytest.mark.slow
 def test_an_array_field_is_written_one_number_at_a_time():
     with pytest.raises(WorldError, match=r"arrays are written one number at a time, as in out\[0\]"):
         KernelEnv(ArrayField)

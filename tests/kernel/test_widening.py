@@ -44,7 +44,7 @@ def compare(world, steps):
     assert ends > 3
 
 
-@pytest.mark.push("prices in singles")
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["snake", "prices in singles"])
 def test_a_newcomers_world_gives_the_same_numbers_compiled_and_plain(world):
     """Those with bytes and with singles; the others, and longer, among the slow tests."""
@@ -92,6 +92,7 @@ class Arithmetic(KernelWorld):
         out[7] = state.word - 2
 
 
+@pytest.mark.slow
 def test_narrow_types_are_for_storage_and_numbers_are_python_s():
     """A difference of bytes may be negative, and the quotient of two singles is a double."""
     expected = [-2, float(ONE_SEVENTH), float(ONE_SEVENTH) ** 2 / 3, -2]

@@ -43,7 +43,7 @@ def agree(one: Learner, other: Learner) -> None:
         torch.testing.assert_close(mine, its, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("actions", "choices", "options"),
     [
@@ -83,6 +83,7 @@ def test_ppo(actions: spaces.Space, choices: tuple[int, ...], options: dict[str,
     np.testing.assert_allclose(*actions_made, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("actions", "choices", "options"),
     [
@@ -148,6 +149,7 @@ def actor_critics_agree(made: type[SAC] | type[TD3], wanted: type[Accelerator], 
         assert value == pytest.approx(metrics[1][name], rel=1e-3, abs=1e-4), name
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -162,6 +164,7 @@ def test_sac(options: dict[str, Any]) -> None:
     actor_critics_agree(SAC, TeamSAC, options)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -178,6 +181,7 @@ def test_td3(options: dict[str, Any]) -> None:
     actor_critics_agree(TD3, TeamTD3, options)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options", [{}, {"min_critics": 1, "prioritised": True, "activation": "tanh"}, {"critic_hidden": [20, 9, 12]}]
 )
@@ -199,6 +203,7 @@ def test_actor_critics_have_their_accelerators(made: type[SAC] | type[TD3]) -> N
         assert type(made(seen, CONTINUOUS, settings(hidden=[8], **options), 2).accelerator) is Accelerator
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["sac", "sac-fixed", "td3", "redq"])
 def test_gradients_from_the_outputs_on(kind: str) -> None:
     """The accelerators of GPUs, here on a CPU: with a learned temperature and a fixed one, with weights and without."""

@@ -101,7 +101,7 @@ def plain() -> dict[str, Any]:
     return {kind: after_some_steps(make(kind)) for kind in SMALL}
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_an_adjusted_option_is_as_if_given(plain: dict[str, Any], kind: str, name: str) -> None:
     """Bit for bit the learner that had it from the start, and not the one that never had it."""

@@ -61,7 +61,7 @@ def test_priorities_begin_anew() -> None:
     assert learner.tree.total == learner.replay.size > 0
 
 
-@pytest.mark.diagonal
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sac", "dqn"])
 @pytest.mark.parametrize("rounds", [0, 2, 12])
 def test_going_on_after_it_is_exact(kind: str, rounds: int) -> None:

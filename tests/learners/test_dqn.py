@@ -233,6 +233,7 @@ def test_the_share_of_random_actions_is_epsilon() -> None:
     assert np.mean(learner.agent.act(seen) != best) == pytest.approx(0.2, abs=0.03)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -293,6 +294,7 @@ def test_the_workload_changes_nothing() -> None:
     assert_same(before, learner.state())
 
 
+@pytest.mark.slow
 def test_images() -> None:
     """Are read by convolutions, of which the target net has its own."""
     seen = spaces.Box(0, 255, (10, 10), np.uint8)

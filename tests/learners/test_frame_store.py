@@ -115,7 +115,7 @@ KINDS = "host", "groups", "device", "tensors"
 TWO = "host", "tensors"
 
 
-@pytest.mark.push("1-False-host", "1-False-tensors", "3-True-device", "3-True-groups", "3-True-host")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("n_step", "prioritised"), [(1, False), (3, True)])
 def test_the_same_transitions_and_weights_as_a_plain_buffer(kind: str, n_step: int, prioritised: bool) -> None:
@@ -130,6 +130,7 @@ def test_the_same_transitions_and_weights_as_a_plain_buffer(kind: str, n_step: i
     assert_same(frames.state()["policy"], plain.state()["policy"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TWO)
 def test_a_saved_learner_continues_exactly(kind: str) -> None:
     """In the middle of episodes, with and without its transitions."""
@@ -183,6 +184,7 @@ def test_with_a_dataset_whole_stacks_are_stored() -> None:
     assert not learner_on(STACKED, "host", dataset="steps.npz").replay.frames
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TWO)
 def test_short_episodes_take_more_room(kind: str) -> None:
     """Each step brings two frames then, and the ring becomes larger: nothing is lost."""

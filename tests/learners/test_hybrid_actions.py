@@ -158,6 +158,7 @@ class Bandit:
         return (actions["arm"] == self.target + 1) - np.abs(actions["force"][:, 0] - (self.target - 1))
 
 
+@pytest.mark.slow
 def test_ppo_learns_a_hybrid_bandit() -> None:
     """Both parts are learned: the best score is 1, guessing both gives about -0.9."""
     options = PPOOptions(rollout_length=8, epochs=4, hidden=[16], learning_rate=2e-2, log_std=-0.5, gamma=0.5)

@@ -119,6 +119,7 @@ def learned(learner: Learner, envs: Centre, rounds: int, seen: Any = None) -> An
     return seen
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rounds", [600, 1207])
 def test_a_saved_learner_goes_on_with_its_noise(rounds: int) -> None:
     """Between rollouts and within one, of which the second goes beyond the end of a stretch."""

@@ -27,6 +27,7 @@ def loss_of(module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return (module(batch[0]) - batch[1]).square().mean()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("max_norm", [None, 0.1, 100.0])
 def test_steps_are_those_of_torchs_adam(max_norm: float | None) -> None:
     """Weights and gradient lengths follow torch.optim.Adam with clip_grad_norm_ step for step."""

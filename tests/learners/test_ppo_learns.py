@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from rookery.learners.agent import Agent
@@ -127,6 +128,7 @@ def test_continuous_actions_find_their_target() -> None:
     assert score(train(Target(NUM_ENVS), 6_000, **options).agent, Target(200)) > -0.01
 
 
+@pytest.mark.slow
 def test_what_was_seen_first_is_remembered_by_a_recurrent_policy_only() -> None:
     """The recurrent policy names the side nearly always; without memory nobody can do better than chance."""
     options = {"rollout_length": 10, "learning_rate": 1e-2, "hidden": [16], "gamma": 0.9, "epochs": 3, "minibatches": 2}

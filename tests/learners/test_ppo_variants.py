@@ -167,7 +167,7 @@ def test_two_groups_learn_what_one_learns(variant: Variant) -> None:
     torch.testing.assert_close(weights(whole), weights(divided), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.diagonal
+@pytest.mark.few(7)
 @pytest.mark.parametrize("steps", [0, 4, 6])
 @variants
 def test_a_saved_learner_goes_on_exactly(variant: Variant, steps: int) -> None:

@@ -83,6 +83,7 @@ def test_the_registry_is_light() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 
+@pytest.mark.slow
 def test_nets_without_memory_are_made_quickly() -> None:
     """Every run makes them, to know how large they are. Arithmetic on torch's meta device would first import what
     torch compiles with, SymPy and all: two seconds."""

@@ -206,6 +206,7 @@ def test_another_number_of_envs_keeps_the_replay() -> None:
     assert learner.replay.size == kept + 30
 
 
+@pytest.mark.slow
 def test_images_and_parts() -> None:
     """Dict observations with an image, a choice and a vector; the image's net learns, and targets have their own."""
     seen = spaces.Dict(

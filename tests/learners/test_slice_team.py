@@ -104,6 +104,7 @@ def layers() -> tuple[LayerTable, torch.Tensor]:
     return LayerTable([[(weights[0], flat[1850:1900]), (weights[1], flat[2050:])]], flat, 8), flat
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 16])
 def test_weights_are_copied_into_panels(tasks: int, layers: tuple[LayerTable, torch.Tensor]) -> None:
     table, flat = layers
@@ -123,6 +124,7 @@ def test_weights_are_copied_into_panels(tasks: int, layers: tuple[LayerTable, to
                 assert packed[layer[PACKED] + forward] == packed[layer[BACKWARD] + backward] == weight[n, k]
 
 
+@pytest.mark.slow
 def test_squares_are_added_in_order(layers: tuple[LayerTable, torch.Tensor]) -> None:
     """Side by side or not: to the last bit, as if each share were summed by itself."""
     table, flat = layers
@@ -178,6 +180,7 @@ def learner_after(
     return learner, metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("actions", "choices", "options"),
     [

@@ -181,7 +181,7 @@ def test_an_adjusted_option_is_as_if_given(change: dict[str, Any]) -> None:
     assert not torch.equal(adjusted.actor_adam.flat, other.actor_adam.flat)
 
 
-@pytest.mark.push("True")
+@pytest.mark.slow
 @pytest.mark.parametrize("accelerate", [True, False])
 def test_it_learns_to_reach_the_middle(accelerate: bool) -> None:
     """From anywhere, within a few steps; plain and accelerated."""

@@ -31,6 +31,7 @@ def learner_of(name: str, **options: Any) -> Any:
     return learner
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "options"), [("sac", {}), ("sac", {"max_grad_norm": 0.5}), ("td3", {"prioritised": True})]
 )

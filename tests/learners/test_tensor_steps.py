@@ -53,6 +53,7 @@ def fill_with_tensors(ppo: PPO, first: np.ndarray, steps: list[tuple[np.ndarray,
         seen = following
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options", [{}, {"normalise_observations": True}, {"recurrent": 5}, {"normalise_rewards": True}]
 )

@@ -45,6 +45,7 @@ def test_the_accelerated_projection_is_the_plain_one() -> None:
     assert torch.allclose(found.sum(1), torch.ones(3))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{}, {"tau": 1.0, "max_grad_norm": 1.0}])
 def test_accelerated_and_plain_runs_agree(options: dict[str, Any]) -> None:
     """Over many updates, to float tolerance."""
@@ -130,6 +131,7 @@ def test_scaled_returns_stay_among_the_atoms() -> None:
     assert learner.scale.largest.item() == pytest.approx(100.875)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -75,6 +75,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("which", [*list(GROUPS)[:-1], pytest.param(list(GROUPS)[-1], marks=pytest.mark.slow)])
 def test_everything_can_be_drawn(which, tmp_path):
     pytest.importorskip("matplotlib")

@@ -252,6 +252,7 @@ def in_a_terminal(then: str) -> str:
     return b"".join(chunks).decode()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("then", ["sinks.write(telling.end())", "1 / 0", "raise KeyboardInterrupt", "sys.exit(3)"])
 def test_a_terminal_is_left_clean_however_the_program_ends(then: str) -> None:
     """Cursor shown after it was hidden, also when nobody closed anything."""

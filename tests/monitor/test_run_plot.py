@@ -49,7 +49,7 @@ RUNS = {
 }
 
 
-@pytest.mark.push("a whole run", "one point", "nothing")
+@pytest.mark.slow
 @pytest.mark.parametrize("which", RUNS)
 def test_every_run_has_a_picture(which: str, tmp_path: Path) -> None:
     """None, one or two points, no numbers at all: a PNG comes out, and nothing beside it."""
@@ -85,6 +85,7 @@ def test_a_mean_is_not_smoothed_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert set(drawn[0].axes[0].lines[0].get_ydata()) == {0.0, 100.0}
 
 
+@pytest.mark.slow
 def test_no_global_state_is_touched(tmp_path: Path) -> None:
     """The picture needs no pyplot, which would pick a backend for the whole program."""
     code = "import sys; from rookery.monitor.plots import draw; draw(*sys.argv[1:])"
@@ -118,6 +119,7 @@ def pays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot_process, "_pays", lambda: True)
 
 
+@pytest.mark.slow
 def test_the_process_draws_the_same_picture(tmp_path: Path, pays: None) -> None:
     here = draw(told(tmp_path, few(2)), tmp_path / "here.png")
     with plot_process.imported_early():
@@ -127,6 +129,7 @@ def test_the_process_draws_the_same_picture(tmp_path: Path, pays: None) -> None:
     assert process.poll() == 0 and not plot_process._ready
 
 
+@pytest.mark.slow
 def test_the_process_says_why_it_could_not_draw(tmp_path: Path, pays: None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "rookery"), plot_process.imported_early():
         assert plot_process.plot_run_early(tmp_path / "nowhere") is None

@@ -22,6 +22,7 @@ GUARDED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported() -> None:
     """With neither `fcntl`, `resource`, `pwd`, `grp`, `termios` nor the names of `os`, `signal`, `select`, `socket` and
     `time` that Windows lacks."""
@@ -32,6 +33,7 @@ def test_every_module_can_be_imported() -> None:
     assert ran.stdout == ""
 
 
+@pytest.mark.slow
 def test_such_modules_are_imported_in_few_places() -> None:
     """Those that do without."""
     found = set()

@@ -35,6 +35,7 @@ def rookery(installed: Path, folder: Path, *words: str) -> subprocess.CompletedP
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_world_is_trained_by_its_name(installed, tmp_path):
     """With its recipe and its own flag."""
     done = rookery(installed, tmp_path, *TRAIN, "--width", "5")

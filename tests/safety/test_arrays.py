@@ -38,6 +38,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs.train("dqn", tmp_path_factory.mktemp("replayed"), steps=256).path
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("lie", LIES)
 def test_places_beyond_their_bounds_are_refused(replayed: Path, lie: str) -> None:
     """As a CheckpointError, before anything is computed."""

@@ -134,6 +134,7 @@ print([name for name in ("scipy.linalg", "numba.np.arraymath") if name in sys.mo
 """
 
 
+@pytest.mark.slow
 def test_compiled_code_is_told_once_and_read_without_the_compiler(folder: Path) -> None:
     """The second process tells of nothing, and imports neither SciPy nor what Numba needs to compile."""
 

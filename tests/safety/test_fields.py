@@ -96,6 +96,7 @@ def resumed(run: RunDir) -> Any:
     return rookery.resume(run.path, steps=576, evaluation={"episodes": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shift", "share"), [(0, 5), *(pytest.param(shift, 1, marks=pytest.mark.slow) for shift in range(0, 24, 4))]
 )
@@ -111,6 +112,7 @@ def test_in_a_config(tampered: Callable[[], RunDir], shift: int, share: int) -> 
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shift", "share"), [(0, 14), *(pytest.param(shift, 1, marks=pytest.mark.slow) for shift in range(0, 24, 4))]
 )
@@ -128,6 +130,7 @@ def test_in_a_checkpoint(tampered: Callable[[], RunDir], shift: int, share: int)
     assert not wrong
 
 
+@pytest.mark.slow
 def test_in_a_manifest(tampered: Callable[[], RunDir]) -> None:
     """Sealed as ours are."""
     wrong: list[Any] = []
@@ -145,6 +148,7 @@ def test_in_a_manifest(tampered: Callable[[], RunDir]) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "metrics.jsonl", "evaluations.jsonl", "run.lock"])
 def test_in_what_the_table_is_made_of(tampered: Callable[[], RunDir], name: str) -> None:
     """The table shows what it can; a run with such files goes on."""

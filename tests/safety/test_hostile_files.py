@@ -59,6 +59,7 @@ FILES = {
 LONGER = {"many_numbers.toml", "words.yaml", "lines.yaml", "many_tables.toml", "number.yaml"}  # a second or two each
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONGER else name for name in FILES]
 )

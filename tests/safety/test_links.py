@@ -209,6 +209,7 @@ NODES: dict[str, Callable[[Path], Any]] = {
 PLACES = ["config.json", "run.json", "metrics.jsonl", "checkpoints", "newest/state.json"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("node", NODES)
 def test_whatever_stands_in_place_of_a_file_is_answered(run: RunDir, node: str, tmp_path: Path) -> None:
     """At once, by what can be read or by one of our errors; nothing is made elsewhere."""

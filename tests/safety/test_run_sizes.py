@@ -124,6 +124,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return _tried(CALLS, tmp_path_factory.mktemp("calls"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_with_sizes_that_are_too_large_are_refused(calls: dict[str, Any], name: str) -> None:
     """Before memory is allocated or a process started, whichever way in."""

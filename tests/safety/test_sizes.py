@@ -68,6 +68,7 @@ TOO_LARGE = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_a_configuration_that_nobody_wrote_is_refused(tmp_path: Path, name: str) -> None:
     """Before it is expanded, with the file's name, in a short message."""
@@ -138,6 +139,7 @@ LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lie", LIES)
 def test_an_agent_that_is_not_what_it_says_is_passed_over(
     run: RunDir, lie: str, caplog: pytest.LogCaptureFixture

@@ -120,13 +120,7 @@ def alone(folder: Path, code: str) -> str:
     return ended.stdout
 
 
-@pytest.mark.push(
-    "squashed numbers with norms",
-    "worths in one",
-    "switches",
-    "numbers with a memory",
-    "choices, masks, a dict and a memory",
-)
+@pytest.mark.push("squashed numbers with norms")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_answers_as_the_agent_does(tmp_path, kind):
     """To a batch and to single observations, call after call; drawn actions are in the space."""
@@ -149,6 +143,7 @@ def test_a_file_answers_as_the_agent_does(tmp_path, kind):
     assert np.shape(answers["steps"]) == (ROWS, int(np.prod(done.shape, dtype=int)))
 
 
+@pytest.mark.slow
 def test_importing_runs_nothing_and_running_tells_what_it_is(tmp_path):
     run = make_run(tmp_path, hidden=[8])
     path = export_standalone("finished", tmp_path, tmp_path / "new" / "agent.py")
@@ -163,6 +158,7 @@ def test_importing_runs_nothing_and_running_tells_what_it_is(tmp_path):
     assert not list(run.path.glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fineness", [2, 3])
 def test_choices_in_hockey_become_the_original_s_numbers(tmp_path, fineness):
     run = make_run(tmp_path, "hockey", "dqn", world_options={"action_fineness": fineness})
@@ -177,6 +173,7 @@ def test_choices_in_hockey_become_the_original_s_numbers(tmp_path, fineness):
     assert single == batch[0]
 
 
+@pytest.mark.slow
 def test_numbers_in_hockey_stay_what_they_are(tmp_path):
     run = make_run(tmp_path, "hockey", "sac")
     export_standalone("finished", tmp_path)

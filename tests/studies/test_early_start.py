@@ -34,6 +34,7 @@ def heard(process: subprocess.Popen[bytes]) -> tuple[str, list[str], dict[str, s
     return answer
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("early", [0, 1, 2])
 def test_a_worker_is_like_the_program_when_it_gets_its_task(
     early: int, stand_in: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

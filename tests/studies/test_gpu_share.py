@@ -66,6 +66,7 @@ def least_bytes(nets, rows, batch):
     return 6 * (16 * weights + 4 * rows * layers[0] + 4 * batch * 2 * 2 * sum(layers[1:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", [8, 16, 140])
 def test_no_plan_needs_more_memory_than_is_free(gpu, free):
     """70 searches with nets, envs and rollouts of random sizes. One worker trains even if its trials may not fit: they

@@ -153,6 +153,7 @@ def test_the_last_segment_is_the_same_for_every_lookback(folder: Path) -> None:
     assert len(starts) == 1
 
 
+@pytest.mark.slow
 def test_the_value_is_the_sharpe_ratio_above_holding_on_the_tests(folder: Path) -> None:
     config = config_of(folder, search={"folds": 2, "embargo": 10})
     plan = plan_of(config)

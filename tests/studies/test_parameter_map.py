@@ -46,6 +46,7 @@ def test_only_cells_that_are_more_than_luck_are_sure(monkeypatch: pytest.MonkeyP
     assert all(max(each.values[0] for each in cells[place]) > 1 for place in sure)
 
 
+@pytest.mark.slow
 def test_the_map_is_drawn_of_enough_trials(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert "map.png" in {path.name for path in draw_plots(study_report(12), tmp_path)}

@@ -39,6 +39,7 @@ class NoStop(StopSignals):
         self.reason = ""
 
 
+@pytest.mark.slow
 def test_the_last_parts_first_and_nothing_that_somebody_has(base, tmp_path):
     folder, told = StudyFolder.create(tmp_path, "x"), []
     with open_store(folder, base) as others, open_store(folder, base) as store:
@@ -74,6 +75,7 @@ def test_a_trial_that_was_helped_has_the_value_of_one_that_was_not(base, tmp_pat
     assert alone == helped and not any(by_others) and by_helper == [False, False, False, True]
 
 
+@pytest.mark.slow
 def test_a_trial_that_has_failed_trains_no_more_parts(base, tmp_path, monkeypatch):
     folder = StudyFolder.create(tmp_path, "x")
     monkeypatch.setattr("rookery.studies.trials.plans.SeedPlan.value", lambda plan, part, run: float("nan"))

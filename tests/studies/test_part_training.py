@@ -66,6 +66,7 @@ def test_an_interrupted_part_goes_on_to_the_same_result(trial, tmp_path):
     assert not list(tmp_path.glob("trial-00000-seed-0-*")), "no second folder"
 
 
+@pytest.mark.slow
 def test_a_part_waits_while_the_disk_is_full(trial, tmp_path, monkeypatch):
     """Its run has ended when it cannot write that it has: the value is the same as with room for it."""
     left, write = [errno.ENOSPC] * 2, RunDir.write_summary

@@ -49,6 +49,7 @@ def test_parts_with_nets_of_one_shape_are_a_group(trial, tmp_path):
     assert [len(group) for group in batches(parts_of(trial, tmp_path))] == [4, 2]
 
 
+@pytest.mark.slow
 def test_a_group_has_the_results_that_its_parts_have_alone(trial, tmp_path, monkeypatch):
     trained = []
 
@@ -96,6 +97,7 @@ def test_a_group_that_is_too_large_is_halved(trial, tmp_path, monkeypatch):
     assert sizes == [4, 2, 2] and {one.state for one in outcomes.values()} == {FINISHED}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("again", [FINISHED, FAILED])
 def test_a_part_that_fails_in_a_group_is_tried_again_alone(trial, monkeypatch, again):
     """Once: what it is then, it stays."""

@@ -115,6 +115,7 @@ def test_what_cannot_be_a_population_is_refused(tmp_path: Path, changes: dict[st
         train_pbt(population(tmp_path, **changes))
 
 
+@pytest.mark.slow
 def test_a_search_records_the_members_as_trials_and_continues(tmp_path: Path) -> None:
     config = population(tmp_path)
     config = build_config(config.model_dump(mode="json", exclude_unset=True) | {

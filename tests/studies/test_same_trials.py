@@ -54,6 +54,7 @@ def trials(base: Path, sampler: str, storage: str | None, n_trials: int = 14, in
     return found
 
 
+@pytest.mark.slow
 def test_sqlite_and_postgres_hold_the_same_trials(postgres_url: str, tmp_path: Path) -> None:
     """Every number is equal, not only close."""
     here = trials(tmp_path / "a", "random", None, 4)

@@ -102,6 +102,7 @@ def test_a_wrong_space_is_refused_in_words(space, message):
 SLOW_GP = pytest.param("gp", marks=pytest.mark.slow)  # fits a model for every trial
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sampler", ["tpe", "random", "cmaes", SLOW_GP, "grid"])
 def test_constraints_hold_in_every_trial(sampler):
     space = {"ppo.epochs": {"int": [1, 8]}, "ppo.minibatches": {"int": [1, 8]}, "ppo.clip": [0.1, 0.2]}
@@ -140,6 +141,7 @@ def test_constraints_compare_texts_lists_and_truth_values():
         Constraint("ppo.hidden < 3").holds(settings)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sampler", ["tpe", "random", "cmaes", SLOW_GP])
 def test_a_study_that_was_interrupted_draws_what_it_would_have_drawn(sampler):
     """Each trial by a new sampler, as a new process would make it."""
@@ -172,6 +174,7 @@ def test_two_objectives():
     assert len(drawn(config_with({"ppo.clip": {"uniform": [0.1, 0.9]}}), 15, ("maximize", "minimize"))) == 15
 
 
+@pytest.mark.slow
 def test_a_grid_is_gone_through_once():
     space = {"ppo.clip": [0.1, 0.2, 0.3], "ppo.epochs": {"int": [1, 2]}, "ppo.gamma": {"value": 0.9}}
     config = config_with(space, sampler="grid")

@@ -51,6 +51,7 @@ def test_what_makes_trials_incomparable_is_named(changes: dict[str, Any], messag
         make(tmp_path, **changes)
 
 
+@pytest.mark.slow
 def test_two_searches_may_start_at_one_moment(tmp_path: Path) -> None:
     """One makes the study, the others continue it; none of them fails, and first trials are queued once."""
     failures: list[BaseException] = []

@@ -251,6 +251,7 @@ def test_market_studies_show_folds_and_luck() -> None:
     assert Reporter().report(view(trial(0, 1.0))).market is None
 
 
+@pytest.mark.slow
 def test_plots_take_any_names(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     params = [{"a$b": n / 10, "c_{$": ("$x", "y\x1b")[n % 2]} for n in range(9)]

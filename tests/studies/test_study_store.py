@@ -88,6 +88,7 @@ def test_no_more_trials_begin_than_were_asked_for(open_store: Open) -> None:
     assert store.all_done(3) and not store.all_done(4)
 
 
+@pytest.mark.slow
 def test_queued_trials_come_first_and_once(open_store: Open) -> None:
     """However often they are queued, and also when a study is continued."""
     store = open_store()

@@ -93,6 +93,7 @@ def _objective(trial: optuna.Trial) -> float:
     return trial.suggest_float("x", -1, 1) + trial.suggest_int("n", 1, 9, log=True) + (kind == "a")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["file", "url", "journal", "name and storage"])
 def test_studies_of_optuna_are_read_from_any_storage(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a study.db"

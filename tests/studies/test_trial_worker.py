@@ -104,6 +104,7 @@ def test_a_search_ends_with_a_verified_best(tmp_path, training, stop):
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("device", "workers", "side_by_side"), [("auto", 1, 0), ("auto", 2, 2), ("cuda", 1, 2)])
 def test_parts_take_turns_on_a_single_core(tmp_path, training, stop, monkeypatch, device, workers, side_by_side):
     together = []
@@ -119,6 +120,7 @@ def test_parts_take_turns_on_a_single_core(tmp_path, training, stop, monkeypatch
     assert together == [["seed-0", "seed-1", "seed-2"]] * side_by_side and len(training.trained) == 6
 
 
+@pytest.mark.slow
 def test_a_worker_that_waits_for_others_trains_what_will_be_verified(tmp_path, training, stop):
     """Until they are done: then nothing is left to train, and the result is the same as without."""
     base = config(tmp_path, n_trials=3, verify=1, verify_seeds=3)
@@ -186,6 +188,7 @@ def test_more_trials_extend_a_study(tmp_path, training, stop):
     assert [trial.state for trial in view.trials] == ["finished"] * 5
 
 
+@pytest.mark.slow
 def test_a_failed_trial_is_recorded_with_its_reason(tmp_path, training, stop):
     told = []
     training.on_part = lambda part: (FAILED, "ValueError: too cold") if "00001" in part.run_name else None
@@ -217,6 +220,7 @@ def test_a_trial_that_fails_on_held_out_seeds_is_not_the_best(tmp_path, training
     assert view.best.number == best and view.best_verified.number != best
 
 
+@pytest.mark.slow
 def test_the_supervisor_may_give_a_trial_up(tmp_path, training, stop):
     """It kills the worker, and the next one that claims the trial records the reason."""
     base = config(tmp_path)
@@ -226,6 +230,7 @@ def test_the_supervisor_may_give_a_trial_up(tmp_path, training, stop):
     assert not list((tmp_path / "x" / "workers").glob("*.failed.json"))
 
 
+@pytest.mark.slow
 def test_a_trial_that_takes_too_long_fails(tmp_path, training, stop, monkeypatch):
     """The second has a moment left, the others more than they need."""
     monkeypatch.setattr(OpenTrial, "seconds_so_far", lambda trial: 29.7 if trial.number == 1 else 0.0)
@@ -256,6 +261,7 @@ def test_time_before_an_interruption_counts(tmp_path, training, stop):
     assert told[0]["event"] == "begin" and told[0]["seconds_left"] == pytest.approx(89.0)
 
 
+@pytest.mark.slow
 def test_sigterm_gives_the_trial_back(tmp_path, training, stop):
     def signalled(part):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -303,6 +309,7 @@ def test_trials_side_by_side_are_runs_of_their_own(tmp_path, stop):
         assert run.read_summary()["eval/return"] == trial.value
 
 
+@pytest.mark.slow
 def test_trials_of_a_worker_that_died_are_trained_alone(tmp_path, training, stop, monkeypatch):
     """In a population, one of them may have killed it: the others are spared, and nobody is judged by its deaths."""
     base = config(tmp_path, n_trials=4, sampler="random", seeds=1, verify=0, population={"size": 4})

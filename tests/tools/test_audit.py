@@ -25,7 +25,7 @@ def test_there_are_many_of_each() -> None:
     assert len(LEAKS) >= 30 and len(CLEAN) >= 30
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_named(name: str) -> None:
     world, kind = LEAKS[name]
@@ -35,7 +35,7 @@ def test_a_planted_leak_is_named(name: str) -> None:
         assert report.leaks[0].what == "observation[0]"
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CLEAN)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_clean_world_is_not_accused(name: str, seed: int) -> None:
@@ -53,6 +53,7 @@ def test_the_markets_of_rookery_are_clean() -> None:
     assert report.passed and not report.notes, str(report)
 
 
+@pytest.mark.slow
 def test_a_forex_account_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)  # in plain Python
     bars = synthesise(bars=100, timeframe="1h", seed=1, kind="forex", symbols=("EURUSD", "USDJPY"))
@@ -60,7 +61,7 @@ def test_a_forex_account_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.passed and not report.notes, str(report)
 
 
-@pytest.mark.push("brackets")
+@pytest.mark.slow
 @pytest.mark.parametrize("action_type", ["weights", "brackets"])
 def test_perpetuals_are_clean(action_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a small leverage: an account that is lost ends the episode."""
@@ -71,6 +72,7 @@ def test_perpetuals_are_clean(action_type: str, monkeypatch: pytest.MonkeyPatch)
     assert report.passed and not report.notes, str(report)
 
 
+@pytest.mark.slow
 def test_bars_are_given_in_the_form_that_the_world_takes(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
 
@@ -121,6 +123,7 @@ def test_what_cannot_be_audited_is_said() -> None:
     assert "fills could not be tested" in str(rookery.audit(Idle, DATA))
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = Path(__file__).parents[1]

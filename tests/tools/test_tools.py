@@ -69,6 +69,7 @@ def result() -> bench.BenchResult:
     return bench.bench("CartPole-v1", num_envs=4, seconds=0.3)
 
 
+@pytest.mark.slow
 def test_bench_measures_every_side(result):
     """Every side that is installed has a rate for each round, and the base is rookery's process backend."""
     assert result.base.name == "rookery process"
@@ -88,6 +89,7 @@ def test_others_step_kernel_worlds_too():
     assert all(isinstance(make(), gym.Env) for make in task.makers)
 
 
+@pytest.mark.slow
 def test_bench_json_can_be_written(result):
     """The JSON form carries the figures, the ratios, auto's choice and the machine."""
     answer = json.loads(json.dumps(result.as_json()))
@@ -149,6 +151,7 @@ def test_all_sides_get_the_same_actions():
     assert first[0].shape == (5, 3)
 
 
+@pytest.mark.slow
 def test_dict_actions_can_be_measured():
     """A world with a Dict action space is measured on rookery and on Gymnasium."""
 

@@ -35,6 +35,7 @@ def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rookery.web.dashboard_process.ASK_SECONDS", 0.2)
 
 
+@pytest.mark.slow
 def test_a_dashboard_beside_a_run_ends_with_it(tmp_path: Path) -> None:
     with DashboardProcess(tmp_path / "runs", 0) as process:
         url = process.url()

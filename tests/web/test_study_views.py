@@ -229,6 +229,7 @@ def test_other_studies_of_a_database_are_apart(client: TestClient, folder: Path)
     assert get(client, STUDY)["best_value"] == 3.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("objectives", [2, 3])
 def test_the_pareto_front_is_that_of_the_report(client: TestClient, folder: Path, objectives: int) -> None:
     (folder / "demo").mkdir(parents=True)
@@ -412,6 +413,7 @@ def test_reading_keeps_nobody_from_writing(client: TestClient, folder: Path) -> 
     add_trial(study, 1.0)
 
 
+@pytest.mark.slow
 def test_the_server_reads_studies_without_optuna(folder: Path) -> None:
     filled(folder)
     script = f"""

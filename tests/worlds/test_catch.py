@@ -12,6 +12,8 @@ from rookery.engine.make_vec import make_vec
 from rookery.engine.settings import Settings, autoreset
 from rookery.worlds.catch import BALL, FLIGHT, FRAMES, LANDING, PADDLE, SIZE, SKY, Catch
 
+pytestmark = pytest.mark.usefixtures("plain_python")
+
 
 def place_of(picture: np.ndarray) -> tuple[int, int, int]:
     """Row and column of the ball, and the column of the paddle, in one frame."""
@@ -53,6 +55,7 @@ def test_frames_are_those_of_the_last_steps(envs):
             assert np.array_equal(screens[..., age], newest[step - age])
 
 
+@pytest.mark.slow
 def test_who_follows_the_ball_catches_all(envs):
     screens, _ = envs.reset(seed=3)
     returns, truncated = np.zeros(6), np.zeros(6, bool)
@@ -74,6 +77,7 @@ def test_a_miss_ends_the_episode(envs):
         assert row == LANDING and paddle == 0 and column >= PADDLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_a_gpu_shows_the_same(mode):
     envs = make_vec("rookery/Catch-v0", 3, backend="kernel", autoreset_mode=mode)

@@ -12,6 +12,8 @@ from gymnasium.utils.env_checker import check_env
 import rookery
 from conformance.compare import record, same
 
+pytestmark = pytest.mark.usefixtures("plain_python")
+
 # Each twin's state, in the order in which the original keeps it.
 FIELDS = {
     "CartPole-v1": ("x", "velocity", "angle", "spin"),
@@ -78,6 +80,7 @@ def actions(name, seed):
         yield from [action] * int(rng.integers(1, 8))
 
 
+@pytest.mark.few(1)
 @every_twin
 def test_spaces_are_the_originals(name):
     """Observations and actions have the original's spaces: bounds, shape and dtype."""
@@ -86,7 +89,7 @@ def test_spaces_are_the_originals(name):
     assert pair.ours.action_space == pair.theirs.action_space
 
 
-@pytest.mark.diagonal
+@pytest.mark.few(1)
 @every_twin
 @pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
 def test_a_twin_follows_its_original(name, plain):
@@ -101,6 +104,7 @@ def test_a_twin_follows_its_original(name, plain):
     assert endings >= 2
 
 
+@pytest.mark.few(1)
 @every_twin
 def test_the_time_limit_is_the_originals(name):
     """An episode in which nothing happens is truncated at the same step as the original's."""
@@ -143,6 +147,7 @@ def test_gymnasiums_checker_is_content(name):
     check_env(gym.make(f"rookery/{name}").unwrapped)
 
 
+@pytest.mark.few(1)
 @every_twin
 def test_every_backend_gives_the_same_trajectories(name):
     """Serial, thread, process and kernel agree to the last bit, whole episodes and resets included."""

@@ -29,6 +29,7 @@ def replayed(rows):
     return replay(rows, plain=True)
 
 
+@pytest.mark.slow
 def test_free_steps_are_the_original_s(rows, replayed):
     """Without contact, every number is met to the precision of the record."""
     free = ~rows[:, fidelity.CONTACT].any(axis=1)
@@ -36,6 +37,7 @@ def test_free_steps_are_the_original_s(rows, replayed):
     assert len(error) > 50 and error.max() < 1e-4
 
 
+@pytest.mark.slow
 def test_steps_with_contact_are_nearly_the_original_s(rows, replayed):
     """Of positions, 90 % are met within 0.001; of velocities within 0.01."""
     contact = rows[:, fidelity.CONTACT].any(axis=1)

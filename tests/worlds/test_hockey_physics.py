@@ -279,6 +279,7 @@ def test_cosine_and_sine_are_right_to_the_last_digits():
     assert cos_sin(0.0) == (1.0, 0.0)
 
 
+@pytest.mark.slow
 def test_free_steps_are_what_the_general_way_makes_of_them(monkeypatch):
     """The short way for steps in which nothing is met gives the same bits, and leaves the others alone."""
     rows = fidelity.read_rows(ROWS)

@@ -213,6 +213,7 @@ def test_restart_and_closing_the_window(frames):
     assert tally.games == 0 and not pygame.display.get_init()
 
 
+@pytest.mark.slow
 def test_scripts_play_and_are_recorded(frames, tmp_path, capsys):
     """Scripts play a number of games on their own; the score is shown, and the file contains what was seen."""
     image = pytest.importorskip("PIL.Image")
@@ -255,11 +256,13 @@ def test_minds_play_from_either_side(frames, side):
     assert mind.views[0][0] == pytest.approx(-3.0) and mind.views[0][6] == pytest.approx(3.0)
 
 
+@pytest.mark.slow
 def test_two_of_a_kind_are_told_apart(frames):
     tally = play(Pusher(), Pusher(), "shooting", fps=1000, seed=2, games=1)
     assert tally.names == ("left pusher", "right pusher") and tally.games == 1
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_match(frames):
     """Scripted players play the same games again."""
     first, again = (play("strong", "weak", "defense", fps=1000, seed=5, games=1) for _ in range(2))
@@ -295,6 +298,7 @@ def test_one_game_is_not_games():
 # --- the command -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_plays_and_sums_up(capsys):
     """Results go to standard output, as a line or as JSON; the keys go to standard error."""
     words = [
@@ -320,6 +324,7 @@ def test_the_command_plays_and_sums_up(capsys):
     assert answer["games"] == 1 and answer["names"] == ["left strong script", "right strong script"]
 
 
+@pytest.mark.slow
 def test_the_command_without_a_screen_is_one_line():
     """No traceback, and the status of bad input."""
     hidden = ("SDL_VIDEODRIVER", "DISPLAY", "WAYLAND_DISPLAY")

@@ -48,6 +48,7 @@ def test_every_backend_plays_the_same_game(backend):
     envs.close()
 
 
+@pytest.mark.slow
 def test_plain_python_and_compiled_code_agree_step_by_step():
     """500 steps with random actions, each from the same state: equal to the last bit."""
     compiled, plain = KernelEnv(Hockey), KernelEnv(Hockey, plain=True)

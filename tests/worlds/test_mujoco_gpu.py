@@ -53,7 +53,7 @@ def compare(ours, theirs):
         assert np.array_equal(ours[2], theirs[2]) and np.array_equal(ours[3], theirs[3])
 
 
-@pytest.mark.push("SAME_STEP")
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_it_gives_the_numbers_of_the_cpu(mode):
     """Over the ends of episodes, with first observations and infos that need a settled simulation."""

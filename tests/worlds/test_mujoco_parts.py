@@ -71,8 +71,7 @@ def assert_same_steps(alone, parts, actions):
     return ends
 
 
-@pytest.mark.push("Shaky-2-AutoresetMode.SAME_STEP", "Shaky-3-AutoresetMode.DISABLED")
-@pytest.mark.diagonal
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 @pytest.mark.parametrize(("world", "threads"), [("rookery/Humanoid-v5", 2), (Shaky, 2), (Shaky, 3)])
 def test_steps_in_parts_give_the_same_numbers(world, threads, mode):
@@ -90,6 +89,7 @@ def test_steps_in_parts_give_the_same_numbers(world, threads, mode):
     parts.close()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_steps_in_parts_continues_on_one_thread():
     """And the other way round: nothing of the two parts is in a state."""
     alone, parts = both(Shaky)
@@ -145,6 +145,7 @@ def test_an_unstable_simulation_is_treated_as_on_one_thread(bad_values):
     parts.close()
 
 
+@pytest.mark.slow
 def test_a_bad_action_begins_nothing():
     envs = in_parts(Shaky)
     envs.reset(seed=1)
@@ -170,6 +171,7 @@ def assert_usable_after_a_reset(envs):
     envs.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("part", [1, 2])
 @pytest.mark.parametrize("env", [0, 6])
 def test_either_part_is_stopped_after_its_timeout(part, env):
@@ -183,6 +185,7 @@ def test_either_part_is_stopped_after_its_timeout(part, env):
     assert_usable_after_a_reset(envs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.alone
 @pytest.mark.parametrize("part", [1, 2])
 def test_ctrl_c_ends_either_part(part):

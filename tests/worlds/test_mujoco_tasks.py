@@ -81,6 +81,7 @@ def compare(name, episodes, most_steps, **options):
     ours.close(), theirs.close()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_is_that_of_gymnasium(name):
     """In plain Python, whose numbers are those of compiled code."""

@@ -88,6 +88,7 @@ def test_each_env_has_its_own_parameters():
     assert np.array_equal(observations[1], observations[3])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_configure_finds_the_model_as_in_the_file(workers):
     """Also if it multiplies, or writes in some envs only: nothing is left of other steps and other envs."""

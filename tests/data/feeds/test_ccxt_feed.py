@@ -65,6 +65,7 @@ def assert_whole(bars: Bars) -> None:
     assert np.column_stack(list(bars.columns.values())).tolist() == [bar(start) for start in starts]
 
 
+@pytest.mark.slow
 def test_pages_are_joined_kept_and_repeated_after_faults(binance: FeedServer, waits: list[float]) -> None:
     feed = CcxtFeed("binance")
     feed.check([BTC])

@@ -115,6 +115,7 @@ def test_late_symbol_is_waited_for(run: Any, market: Market, tmp_path: Path) -> 
     assert set(lines[2]["bars"]) == {"BTC/USD", "ETH/USD"} and not lines[2]["missed"]
 
 
+@pytest.mark.slow
 def test_stale_feed(run: Any, market: Market, tmp_path: Path) -> None:
     follow(run, tmp_path, 2)
     frozen = {symbol: (0, NOW + 2 * STEP) for symbol in ("BTC/USD", "ETH/USD")}

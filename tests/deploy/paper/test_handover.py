@@ -74,6 +74,7 @@ def test_positions_are_kept_by_default(registry: Registry, data: str, tmp_path: 
     assert parity(registry.folder, tmp_path / "a").first_difference is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("version", "handover"), [(2, "close"), (3, "keep")])
 def test_positions_are_closed(registry: Registry, data: str, tmp_path: Path, version: int, handover: str) -> None:
     """If that is requested, or if the rules differ. A new stretch begins with the cash of the old one."""
@@ -114,6 +115,7 @@ def test_version_that_cannot_take_over(registry: Registry, data: str, tmp_path: 
     assert len(sent) == 1 and "version 4 cannot take over" in sent[0][1] and "BTC/USD" in sent[0][1]
 
 
+@pytest.mark.slow
 def test_shadow(registry: Registry, data: str, tmp_path: Path) -> None:
     """The challenger has an account and a log of its own, and its end is not the champion's."""
     registry.add(RunDir(registry.version(2).folder))

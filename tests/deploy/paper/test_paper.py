@@ -101,6 +101,7 @@ def test_continues_where_it_stopped(uninterrupted: Path, run: RunDir, data: str,
     assert (tmp_path / "log.jsonl").read_bytes() == (uninterrupted / "log.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_torn_anywhere(
     uninterrupted: Path, run: RunDir, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +233,7 @@ def test_other_crypto_worlds(options: dict[str, Any], data: str, tmp_path: Path)
     assert parity(run.path, tmp_path / "limited").first_difference is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("action_type", ["discrete", pytest.param("continuous", marks=pytest.mark.slow)])
 def test_forex(action_type: str, tmp_path: Path) -> None:

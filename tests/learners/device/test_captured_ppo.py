@@ -26,7 +26,7 @@ def pair(kind, **options):
     return plain, captured
 
 
-@pytest.mark.push("dict", "normalised", "stopped", "recurrent", "shared", "composite", "pqn")
+@pytest.mark.push("normalised", "recurrent")
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_are_those_of_the_plain_learner(kind):
     plain, captured = pair(kind)
@@ -75,6 +75,7 @@ def test_envs_that_return_arrays_give_the_same(kind):
     torch.testing.assert_close(captured.adam.flat, plain.adam.flat, rtol=1e-3, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_started_rollout_continues_on_another_device():
     """Without its stored values where these are not filled: they are computed for all steps."""
     plain, captured = pair("dict")

@@ -50,6 +50,7 @@ QUICK = "sac-pink", "td3-redq", "xqc", "dqn"  # the others add little to these
 ALL = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ALL)
 def test_it_learns_and_continues_exactly(kind: str) -> None:
     """From a state in the middle, a second learner continues to the same numbers; the metrics have the usual names."""
@@ -67,7 +68,7 @@ def test_it_learns_and_continues_exactly(kind: str) -> None:
     assert all(np.isfinite(value) for value in learner.update().values())
 
 
-@pytest.mark.push("dqn-plain", "td3")
+@pytest.mark.push("dqn-plain")
 @pytest.mark.parametrize("kind", [pytest.param("sac", marks=pytest.mark.slow), "td3", "xqc", "dqn-plain"])
 def test_groups_of_updates_change_no_number(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates one by one, as without `accelerate`, or many at once: the same weights."""
@@ -119,6 +120,7 @@ def test_uniform_sampling_reaches_every_transition_and_no_other() -> None:
     assert learner.replay.places.tolist() == [0, 0] and not learner.replay.size
 
 
+@pytest.mark.slow
 def test_arrays_with_updates_of_a_device() -> None:
     """Envs that return arrays fill the same buffer, as with a learner on a GPU."""
     for kind in QUICK:

@@ -27,7 +27,7 @@ def compare(case: str, updates: int) -> None:
     assert found.returncode == 0, found.stderr[-2000:]
 
 
-@pytest.mark.push("quick")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["quick", "pqn"])
 def test_an_update_equals_the_plain_one(case: str) -> None:
     pytest.importorskip("triton")

@@ -24,7 +24,7 @@ def images(shape: tuple[int, ...], dtype: type = np.uint8, kind: type = ImageNet
     return net, batch if dtype is np.uint8 else batch.float() / 255
 
 
-@pytest.mark.push("shape0-ImageNet", "shape7-ResidualImageNet", "shape3-ImageNet")
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "kind"), [*((shape, ImageNet) for shape in SHAPES), ((4, 84, 84), ResidualImageNet)])
 def test_features_and_gradients_are_those_of_the_plain_net(shape, kind):
     net, batch = images(shape, kind=kind)

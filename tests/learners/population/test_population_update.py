@@ -85,6 +85,7 @@ def test_a_population_on_a_cpu_is_equal_to_its_members_alone_to_the_bit(kind: st
     assert len({float(member.adam.steps) for member in together.learners}) > 1  # one has rested
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_stacked_tensors_are_equal_to_float_tolerance(kind: str) -> None:
     alone, together = make(ACTIONS[kind]), PopulationUpdate(make(ACTIONS[kind]))
@@ -95,6 +96,7 @@ def test_stacked_tensors_are_equal_to_float_tolerance(kind: str) -> None:
         assert torch.allclose(one.adam.flat, member.adam.flat, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_masks_are_respected_by_both_kinds_of_steps() -> None:
     mask = np.array([[1, 0, 1], [1, 1, 1], [0, 1, 1]], bool)
     for tensors in (False, True):
@@ -107,6 +109,7 @@ def test_masks_are_respected_by_both_kinds_of_steps() -> None:
             assert torch.allclose(one.adam.flat, member.adam.flat, rtol=0.0, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_other_activations_are_updated_as_tensors() -> None:
     alone, together = (make(ACTIONS["discrete"], activation="silu") for _ in range(2))
     population = PopulationUpdate(together)

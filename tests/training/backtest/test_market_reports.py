@@ -54,6 +54,7 @@ def run(data, tmp_path_factory, without_compiling):
     return RunDir.find("latest", folder)
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_a_report(run):
     """On the bars that it has neither trained nor evaluated on."""
     summary = json.loads(run.summary.read_text())
@@ -102,6 +103,7 @@ def test_a_portfolio(tmp_path):
     assert np.allclose(record.equity[1:], record.cash + (record.positions * record.closes[1:]).sum(1))
 
 
+@pytest.mark.slow
 def test_the_command(run, data, tmp_path, capsys):
     runs = str(run.path.parent)
     words = ["--out", str(tmp_path), "--costs", "none", "--data", data]

@@ -79,6 +79,7 @@ def test_html_escapes_names():
     assert "<b>A" not in text and "<script>" not in text and "<i>" not in text
 
 
+@pytest.mark.slow
 def test_files(tmp_path):
     report = report_of("portfolio", synthetic=True)
     written = report.write(tmp_path / "report")

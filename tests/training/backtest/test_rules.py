@@ -139,6 +139,7 @@ def test_built_in_rules() -> None:
     assert report["agent"]["trades"] > 10 and any("crypto is spot" in note for note in report["notes"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("world", "data"), [("crypto", COINS), ("perpetuals", COINS), ("forex", PAIR), ("forex-account", PAIR)]
 )

@@ -107,6 +107,7 @@ def test_phases_opponents_mixtures_and_shaping_are_those_of_the_cpu(tmp_path):
     theirs.engine.close()
 
 
+@pytest.mark.slow
 def test_scripted_opponents_and_modes_are_those_of_the_cpu(tmp_path):
     """Hockey against weak and strong, in two modes: the parameters of every episode, and what comes of them."""
     opponents = ["weak", {"who": "strong", "weight": 2.0}]
@@ -127,6 +128,7 @@ def test_scripted_opponents_and_modes_are_those_of_the_cpu(tmp_path):
     theirs.engine.close()
 
 
+@pytest.mark.slow
 def test_nothing_about_an_episode_changes_before_its_end(tmp_path):
     """The opponent and the options of a game stay, while the league and the copies of the agent change."""
     phases = [{"opponents": ["archive", "self", "random"], **MIXED}]

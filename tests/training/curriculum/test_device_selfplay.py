@@ -32,6 +32,7 @@ def train(folder: Path, name: str, **options: Any) -> rookery.Result:
     return rookery.train(ECHO, runs_dir=folder, name=name, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_python")
 def test_self_play_resumed_anywhere_equals_uninterrupted(tmp_path):
     """In the middle of either phase, with past agents and copies in play."""
@@ -43,6 +44,7 @@ def test_self_play_resumed_anywhere_equals_uninterrupted(tmp_path):
     assert not differences(last_state(tmp_path / "whole"), last_state(tmp_path / "parts"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_python")
 def test_phases_have_as_many_episodes_as_on_the_cpu(tmp_path):
     """Episodes that are aborted at the end of a phase, or end after its last one, are not counted."""

@@ -46,6 +46,7 @@ def events_of(run: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["kind"] == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_a_run_against_itself_and_random_actions(tmp_path: Path) -> None:
     """It reports games won and lost. A game of fewer than five moves would be one in which somebody, learner or
@@ -61,6 +62,7 @@ def test_a_run_against_itself_and_random_actions(tmp_path: Path) -> None:
     assert {row["winner"] for row in rows} >= {1, -1} and all(row["winner"] == row["return"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_a_resumed_run_is_the_same(tmp_path: Path) -> None:
     """With masks, drawn sides, random opponents, copies and past agents in the middle of games."""
@@ -72,6 +74,7 @@ def test_a_resumed_run_is_the_same(tmp_path: Path) -> None:
     assert resumed.episodes == whole.episodes
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain")
 def test_tournaments_evaluations_and_agents_of_a_run(tmp_path: Path) -> None:
     result = play(tmp_path, opponents=["archive"], league={"every": 128}, steps=256)

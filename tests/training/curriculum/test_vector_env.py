@@ -21,7 +21,7 @@ from rookery.training.storage.checkpoint import Checkpoints
 from training.echoes.world import Echo
 from training.runs import QUIET, differences
 
-pytestmark = pytest.mark.usefixtures("all_allowed")
+pytestmark = pytest.mark.usefixtures("all_allowed", "plain_python")
 
 HERE = Path(__file__).parents[1] / "echoes"
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -69,6 +69,7 @@ def play(course, steps=60):
     return seen, np.array(ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_opponent_never_changes_within_an_episode(tmp_path, backend):
     """Two opponents that do different things are drawn in turn: in every episode of every env only one is seen, and
@@ -324,6 +325,7 @@ def run_file(path, num_envs, **keys):
 KINDS = [pytest.param("DDDQN", marks=pytest.mark.slow), "SAC"]  # the first has a world of its own to be compiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_envs", [1, pytest.param(4, marks=pytest.mark.slow), 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind, num_envs):
@@ -367,6 +369,7 @@ def check_resumed(whole, folder, wanted):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_curriculum_resumed_at_any_phase_equals_uninterrupted(tmp_path, kind):
     """From checkpoints in the middle of phases and at their beginnings, to the same end."""
@@ -389,6 +392,7 @@ def test_self_play_of_ppo_resumed_anywhere_equals_uninterrupted(tmp_path):
 # --- other people's games ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["serial", "process"])
 def test_any_gymnasium_env_for_two_can_be_played_against_oneself(tmp_path, backend):
     """An env that tells the other's view by a method is wrapped, trained on in self-play, and resumed exactly."""

@@ -112,6 +112,7 @@ def test_an_episode_does_not_depend_on_the_others(made: type[gym.Env], options: 
     assert played(world, agent, 3, deterministic=True) != alone
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["thread", "process"])
 def test_it_does_not_depend_on_the_backend(backend: str) -> None:
     world = world_of(Choices)
@@ -160,6 +161,7 @@ def test_an_episode_whose_env_fails_is_played_again() -> None:
         played(world_of(Walk, breaks="always"), agent, 3, on_failure="restart")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["serial", "process"])
 def test_an_evaluation_can_be_stopped_and_begun_again(backend: str) -> None:
     """In the middle of its episodes; the next one is not disturbed."""

@@ -47,6 +47,7 @@ def test_agents_are_evaluated_as_they_are(tmp_path):
         evaluate(3)
 
 
+@pytest.mark.slow
 def test_an_agent_is_exported_in_the_format_of_the_name(tmp_path):
     """Also one without a run; the same as the run's own."""
     run = make_run(tmp_path)

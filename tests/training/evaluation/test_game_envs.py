@@ -36,7 +36,7 @@ def hockey_player(name: str, **options):
 # --- the same games, whatever is beside them ----------------------------------------------------------------------
 
 
-@pytest.mark.diagonal
+@pytest.mark.few(1)
 @pytest.mark.parametrize("against", ["strong", "another", "itself", "who chooses"])
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_hockey_is_the_same_in_any_batch(against, deterministic):

@@ -83,7 +83,7 @@ def inputs_for(session: onnxruntime.InferenceSession, observations, rows: int) -
 MASKED = "a choice with masks in infos"  # the next one has masks too
 
 
-@pytest.mark.push("everything at once", "sac")
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(MASKED, marks=pytest.mark.slow), *list(KINDS)[1:]])
 def test_a_model_answers_raw_observations_as_the_agent_does(tmp_path, kind, capfd):
     learner, seen, done, options, inputs = KINDS[kind]

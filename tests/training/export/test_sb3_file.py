@@ -33,6 +33,7 @@ def seen(space: spaces.Space) -> np.ndarray:
     return np.stack([space.sample() for _ in range(1000)])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_sb3_acts_as_the_agent(kind, tmp_path):
     learner, observed, acted, options = KINDS[kind]

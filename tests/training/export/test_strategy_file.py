@@ -151,7 +151,7 @@ def test_freqtrade_trades_the_size_that_is_wanted(case, monkeypatch):
     assert (change(10.0), change(20.0), change(24.5)) == (300.0, 100.0, None)
 
 
-@pytest.mark.push("crypto")
+@pytest.mark.slow
 def test_nautilus_gets_the_same_decisions_bar_by_bar(case, monkeypatch):
     """Every decision is made when only the bars up to it are known."""
     _, data, _, text, records = case

@@ -66,6 +66,7 @@ def test_the_table_as_json(tmp_path, capsys):
     assert rows["the learner"]["rating"] == pytest.approx(rows["the learner"]["mu"] - 3 * rows["the learner"]["sigma"])
 
 
+@pytest.mark.slow
 def test_a_tournament(tmp_path, capsys):
     """Members who are still in it, the latest agent and who else is named; kept, and shown again without playing."""
     run = make_run(tmp_path)
@@ -85,6 +86,7 @@ def test_a_tournament(tmp_path, capsys):
     assert json.loads(out)["tournament"] == kept
 
 
+@pytest.mark.slow
 def test_a_tournament_is_the_same_each_time(tmp_path, capsys):
     """Its seed is one of the run's own, if none is given."""
     make_run(tmp_path)
@@ -94,6 +96,7 @@ def test_a_tournament_is_the_same_each_time(tmp_path, capsys):
     assert one | {"time": 0} == other | {"time": 0}
 
 
+@pytest.mark.slow
 def test_a_league_across_runs(tmp_path, capsys):
     """Agents have their run's name before their own; the picture goes where it is wanted."""
     make_run(tmp_path, "one")

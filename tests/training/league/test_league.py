@@ -50,6 +50,7 @@ def test_latest_games_count_most():
     assert now.win_rate > 0.9 and (now.won, now.drawn, now.lost) == (300, 0, 500)
 
 
+@pytest.mark.slow
 def test_the_hard_ones_are_drawn_most():
     """In the shares that the weights give."""
     settings = LeagueOptions(pfsp=1, random=0, baseline=0)
@@ -59,6 +60,7 @@ def test_the_hard_ones_are_drawn_most():
         assert found.get(name, 0.0) == pytest.approx(share, abs=0.01)
 
 
+@pytest.mark.slow
 def test_shares_are_kept():
     """Baselines get theirs; the rest goes to members, by rate or alike."""
     found = frequencies([EASY, HARD], ["weak", "strong"], LeagueOptions(pfsp=5, random=3, baseline=2))
@@ -67,6 +69,7 @@ def test_shares_are_kept():
     assert found["easy"] == pytest.approx(0.15 + 0.5 * easy / (easy + hard), abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [LeagueOptions(), LeagueOptions(pfsp=0, random=1, baseline=3, hardness=1)])
 def test_chances_are_how_often_each_is_drawn(settings):
     """As the page of a league tells them."""

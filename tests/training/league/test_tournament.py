@@ -151,6 +151,7 @@ def drawn_from(skills, games, seed=0):
     return PairResults(won, drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_ratings_agree_with_results(seed):
     """In a league of twenty with small differences: Spearman's correlation is near 1."""

@@ -62,6 +62,7 @@ def assert_same(one: Result, other: Result) -> None:
         assert lines(one, file) == lines(other, file)
 
 
+@pytest.mark.slow
 def test_members_have_the_results_and_files_that_they_have_alone(tmp_path: Path) -> None:
     together = train_population(trials(tmp_path / "together"))
     for config, member in zip(trials(tmp_path / "alone"), together, strict=True):
@@ -73,6 +74,7 @@ def test_members_have_the_results_and_files_that_they_have_alone(tmp_path: Path)
         assert own == its
 
 
+@pytest.mark.slow
 def test_a_member_is_resumed_alone_and_a_population_as_a_population(tmp_path: Path) -> None:
     alone = [rookery.train(config) for config in trials(tmp_path / "alone", steps=2 * STEPS)]
     half = train_population(trials(tmp_path / "half"))

@@ -64,6 +64,7 @@ def test_learners_with_a_replay_buffer_have_no_such_limit():
     assert most_envs(build_config(WORLD, learner="dqn")) is None
 
 
+@pytest.mark.slow
 def test_the_same_command_makes_the_same_run(monkeypatch):
     """Even if a step seems to take ten times as long the next time."""
     seen = []

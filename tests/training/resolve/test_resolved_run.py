@@ -16,7 +16,7 @@ from rookery.training.resolve import resolved_run, world_choice
 from rookery.training.resolve.resolved_run import resolve_run
 from training.runs import QUIET
 
-pytestmark = pytest.mark.usefixtures("all_allowed")
+pytestmark = pytest.mark.usefixtures("all_allowed", "plain_python")
 
 WORLD = """
 import gymnasium as gym
@@ -131,6 +131,7 @@ def test_a_world_for_one_player_has_no_policy_as_opponent(walk: str) -> None:
         resolve_run(build_config(walk, opponents="self"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("given", "envs", "rollout"), [({}, 128, 64), ({"num_envs": 2}, 2, 128), ({"compiled": False}, 8, 128)]
 )

@@ -54,6 +54,7 @@ def make_cell(kind: type[gym.Env], length: int) -> gym.Env:
     return kind(length)
 
 
+@pytest.mark.slow
 def test_what_is_trained(cell: type[gym.Env], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A class of a cell, a lambda, a partial, an instance, a vector env: each with one note, and no command for the
     shell, which could not find the world."""

@@ -67,6 +67,7 @@ def elsewhere(run: Path, code: Path, folder: Path, monkeypatch: pytest.MonkeyPat
     return report
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_an_error_of_the_learner_is_reached_again(
     learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ def without_list(tree: dict[str, Any]) -> dict[str, Any]:
     return {**tree, "loop": {**tree["loop"], "episodes": tree["loop"]["episodes"]["count"]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "steps"), [("ppo", (0, 256, 256)), ("dqn", (192, 320, 496))])
 def test_a_moment_equals_a_run_that_was_stopped_there(learner: str, steps: tuple[int, ...], tmp_path: Path) -> None:
     """On a device a rollout is made as a whole, so that the moment is at its beginning."""

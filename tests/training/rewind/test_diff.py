@@ -44,6 +44,7 @@ def test_another_setting_differs_from_the_first_update(base: rookery.Result) -> 
     assert found.config["ppo.gamma"][1] == 0.9 and found.layer is not None
 
 
+@pytest.mark.slow
 def test_a_fork_parts_at_its_first_update(base: rookery.Result) -> None:
     """It begins within a rollout, which is still its parent's."""
     made = rookery.fork(base, at=200, overrides=["ppo.gamma=0.9"], runs_dir=base.path.parent, name="fork")
@@ -52,6 +53,7 @@ def test_a_fork_parts_at_its_first_update(base: rookery.Result) -> None:
     assert found.config["ppo.gamma"][1] == 0.9
 
 
+@pytest.mark.slow
 def test_the_last_bit_of_one_weight_is_found(base: rookery.Result) -> None:
     layer = "critic.layers.0.bias"
     callback = planted_file(base.path.parent / "code", "bit", BIT, update=5, layer=layer, place=3)

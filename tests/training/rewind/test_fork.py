@@ -32,6 +32,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> rookery.Result:
     return rookery.train(small("ppo", tmp_path_factory.mktemp("parent"), steps=500, **often))  # 512 are made
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("step", [384, 200, 508])
 def test_a_fork_with_nothing_changed_equals_its_parent(step: int, parent: rookery.Result) -> None:
     """From a checkpoint, from the middle of a rollout, and from that of the last one, beyond the wanted steps."""
@@ -64,6 +65,7 @@ def test_a_fork_shares_the_trunk(parent: rookery.Result) -> None:
         rookery.rewind(made.path, at=300)
 
 
+@pytest.mark.slow
 def test_another_seed_changes_what_follows(parent: rookery.Result) -> None:
     """The same seed gives the same future, another one another future."""
     one, same, other = (

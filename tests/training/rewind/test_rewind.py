@@ -29,6 +29,7 @@ def ppo(tmp_path_factory: pytest.TempPathFactory) -> rookery.Result:
     return rookery.train(small("ppo", folder, evaluation={"episodes": 1, "every": 256}))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("learner", "backend"), [("ppo", "kernel"), ("ppo", "serial"), ("sac", "kernel"), ("dqn", "serial")]
 )

@@ -86,6 +86,7 @@ def test_changes_are_made_again_at_the_same_steps(tmp_path: Path, monkeypatch: p
     assert adaptive.wanted(1000, 4) == 4  # the first window after this
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["ppo", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_a_run_changes_its_envs_and_repeats_it(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Envs that sleep are worth having many of. A run started over with the log of another gives the same weights."""

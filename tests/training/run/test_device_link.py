@@ -57,6 +57,7 @@ class Mixed(gym.Env):
         return self._see(), reward, bool(self.np_random.random() < 0.1), self.time >= 5, {}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("backend", "groups"),
     [
@@ -100,6 +101,7 @@ def test_every_kind_of_observation_and_action(
         np.testing.assert_allclose(mine, last_state(other.path)["policy"][name], rtol=0, atol=1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["ppo", "sac", pytest.param("dqn", marks=pytest.mark.slow)])
 def test_resume_is_exact(learner: str, linked: list[DeviceLink], tmp_path: Path) -> None:
     """Off-policy learners act and record in rounds, as if these were captured."""
@@ -113,6 +115,7 @@ def test_resume_is_exact(learner: str, linked: list[DeviceLink], tmp_path: Path)
     assert not differences(last_state(whole.path), last_state(half.path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"n_step": 3}])
 def test_recording_after_sending_changes_no_number(
     options: dict[str, Any], linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -152,6 +155,7 @@ def blinking() -> gym.Env:
     return gym.wrappers.FrameStackObservation(Blinking(), 4)
 
 
+@pytest.mark.slow
 def test_frames_that_are_stored_once_change_no_number(
     linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -184,6 +188,7 @@ def test_only_learners_on_other_devices_are_linked() -> None:
     envs.close()
 
 
+@pytest.mark.slow
 def test_masks_reach_the_learner(linked: list[DeviceLink], tmp_path: Path) -> None:
     result = rookery.train(
         Masked, learner="ppo", num_envs=2, backend="serial", steps=64, runs_dir=tmp_path, verbose=False,

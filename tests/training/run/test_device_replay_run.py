@@ -47,7 +47,7 @@ def arrays(tree: Any, path: str = "") -> dict[str, np.ndarray]:
     return {path: tree} if isinstance(tree, np.ndarray) else {}
 
 
-@pytest.mark.push("td3")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "learner", ["td3", "xqc", pytest.param("sac", marks=pytest.mark.slow), pytest.param("dqn", marks=pytest.mark.slow)]
 )
@@ -82,6 +82,7 @@ class Halving(rookery.Callback):
             run.set_options(gamma=0.5)
 
 
+@pytest.mark.slow
 def test_a_changed_option_holds_in_the_next_round(tmp_path: Path) -> None:
     """What is stored from then on has the new discount."""
     train(tmp_path, "run", "dqn", steps=600, callbacks=[Halving()])

@@ -55,6 +55,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(weights_of(tmp_path, "whole"), weights_of(tmp_path, "parts"))
 
 
+@pytest.mark.slow
 def test_coloured_noise_is_the_same_everywhere_and_goes_on(tmp_path: Path) -> None:
     """On the device as on the CPU, and in a resumed run."""
     ppo = {**OPTIONS["ppo"], "noise": "pink", "learning_rate_schedule": "constant"}

@@ -66,6 +66,7 @@ def test_infos_are_those_of_the_episode(backend: str, groups: int, tmp_path: Pat
         assert row == {**own, "length": length, **infos}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("learner", "backend", "groups"), [("ppo", "serial", 1), ("ppo", "process", 2), ("dqn", "process", 1)]
 )
@@ -88,6 +89,7 @@ class Failing(rookery.Callback):
             raise RuntimeError("in the middle")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_a_resumed_run_has_each_episode_once(learner: str, tmp_path: Path) -> None:
     """Those after the last checkpoint are made again, and are not doubled."""

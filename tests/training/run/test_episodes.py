@@ -38,6 +38,7 @@ def test_steps_do_not_end_it_unless_they_are_given():
     assert resolve_run(rookery.config.build_config("CartPole-v1", episodes=7, steps=9)).config.steps == 9
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_it_has_as_many_episodes_as_were_asked_for(learner: str, tmp_path: Path) -> None:
     """With ten evaluations and checkpoints by default, and shares and schedules by episodes."""

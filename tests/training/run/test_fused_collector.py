@@ -28,7 +28,7 @@ def gatherer(
     return made
 
 
-@pytest.mark.push("ppo-Acrobot-v1", "pqn-CartPole-v1")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "world"),
     [("ppo", "CartPole-v1"), ("ppo", "MountainCar-v0"), ("ppo", "Acrobot-v1"), ("pqn", "CartPole-v1")],

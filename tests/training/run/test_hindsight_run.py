@@ -68,6 +68,7 @@ class Robot(gym.Env):
         return self._seen(), float(reward(self.place, self.goal, {})), False, self.steps >= 10, {}
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("world", [Reach, Robot], ids=["kernel", "Gymnasium"])
 def test_copies_come_into_replay(world: type, tmp_path: Path) -> None:

@@ -29,12 +29,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return train(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 def test_backends_agree(finished: Result, tmp_path: Path) -> None:
     """In processes the same weights are learned, bit for bit."""
     there = train(tmp_path, backend="process", workers=2)
     assert not differences(last_state(finished.path), last_state(there.path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{}, pytest.param({"recurrent": 8}, marks=pytest.mark.slow)], ids=["plain", "recurrent"]
 )
@@ -63,6 +65,7 @@ def test_a_loaded_agent_acts_in_the_env(finished: Result) -> None:
     assert env.action_space.contains(single)
 
 
+@pytest.mark.slow
 def test_the_shell(finished: Result, capsys: pytest.CaptureFixture[str]) -> None:
     """`eval`, `check` and `export` know such a run; a file for NumPy alone is rejected in one sentence."""
     where = ["--runs-dir", str(finished.path.parent)]

@@ -93,6 +93,7 @@ def test_everything_after_a_run_uses_its_image_size(tmp_path: Path) -> None:
         assert shown.env.reset(seed=1)[0].shape == (24, 24, 3) and shown.frame().shape == (264, 264, 3)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_sees_the_same_images(tmp_path: Path) -> None:
     """Bit for bit, from a checkpoint on the way."""
     whole = train(tmp_path / "whole", image_size=[24, 32], steps=32)

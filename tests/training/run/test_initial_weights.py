@@ -15,6 +15,8 @@ from rookery.cli.main import main
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from training.runs import QUIET, differences, last_state, small, train
 
+pytestmark = pytest.mark.usefixtures("plain_python")
+
 STILL = 1e-30  # a learning rate that changes no weight
 
 
@@ -36,6 +38,7 @@ def weights(run: Path) -> dict[str, Any]:
     return {name: value for name, value in policy.items() if "norm" not in name}
 
 
+@pytest.mark.slow
 def test_by_folder_checkpoint_file_and_name(source: Path, tmp_path: Path) -> None:
     """With the networks of the other run, unless they are given; the run records where it began."""
     checkpoint = sorted((source / "checkpoints").iterdir())[-1]
@@ -63,6 +66,7 @@ def test_normalisers_go_on(source: Path, tmp_path: Path) -> None:
     assert plain["learner"]["scale"] == {}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["sac", "dqn"])
 def test_critics_too(learner: str, tmp_path: Path) -> None:
     """Replay, optimizers and counters are new."""

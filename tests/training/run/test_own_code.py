@@ -49,7 +49,7 @@ def train(folder: Path, learner: str, world: str | None = None, **options: Any) 
     return rookery.train(world, learner=learner, runs_dir=folder, **{learner: section}, **{**keys, **options})
 
 
-@pytest.mark.push("sac", "ppo")
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", SHORT)
 def test_an_encoder_of_ones_own(tmp_path: Path, learner: str) -> None:
     """It is part of the agent: trained, saved, resumed and loaded again, in every learner."""
@@ -81,6 +81,7 @@ def test_it_is_exported(tmp_path: Path) -> None:
         export_standalone(result.path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("learner", "network", "options"),
     [
@@ -101,6 +102,7 @@ def test_networks_of_layers_are_written_for_numpy_alone(
     np.testing.assert_allclose(alone.act(seen), agent.act(seen, deterministic=True), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_file_is_written_with_the_network(tmp_path: Path) -> None:
     result = train(tmp_path, "ppo", section={"network": own_code.Residual, "normalise_observations": True})
     text = export_standalone(result.path).read_text()
@@ -172,7 +174,7 @@ def recorded(result: Any, learner: str = "ppo") -> dict[str, Any]:
     return json.loads((result.path / "config.json").read_text())[learner]
 
 
-@pytest.mark.push("td3", "ppo")
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", SHORT)
 def test_an_extractor_with_normalised_observations(tmp_path: Path, learner: str) -> None:
     """`policy_kwargs` as there; statistics are part of the agent, and a resumed run has the same numbers."""

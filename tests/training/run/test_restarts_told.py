@@ -40,6 +40,7 @@ def check_told(path: Path, prefix: str = "") -> None:
     assert not any("info/restarted" in event or "eval/info/restarted" in event for event in events(path))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["serial", "process"])
 def test_restarts_are_told_and_counted(backend: str, tmp_path: Path) -> None:
     result = rookery.train(small("ppo", tmp_path, backend=backend, workers=2, steps=1024, **RESTART))
@@ -62,6 +63,7 @@ def test_the_count_goes_on_in_a_resumed_run(tmp_path: Path) -> None:
     assert json.loads((result.path / "summary.json").read_text())["restarts"] > before + 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_collectors_tell_of_theirs(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both kinds: those that the learner waits for, and those that go on."""

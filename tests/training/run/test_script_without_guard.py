@@ -54,6 +54,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], cwd=folder, text=True, capture_output=True, timeout=300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [

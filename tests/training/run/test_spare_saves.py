@@ -28,7 +28,7 @@ def always_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "SPARE_SHARE", float("inf"))
 
 
-@pytest.mark.push("ppo")
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_they_change_no_number(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = trained(tmp_path / "plain", learner)
@@ -52,6 +52,7 @@ def test_none_where_somebody_said_how_many(
     assert len(kept(before)) <= 4
 
 
+@pytest.mark.slow
 def test_the_budget_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier ones thin out, and the latest stay."""
     always_due(monkeypatch)

@@ -129,6 +129,7 @@ def test_episodes_and_final_observations(mode: AutoresetMode | None, finals: boo
     assert len(notes) == bool(expected) and all(expected in note for note in notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.DISABLED])
 def test_a_vector_env_is_trained_and_resumed(mode: AutoresetMode, tmp_path: Path) -> None:
     envs = Aim(8, mode, dicts=True)
@@ -142,6 +143,7 @@ def test_a_vector_env_is_trained_and_resumed(mode: AutoresetMode, tmp_path: Path
     assert isinstance(actions, torch.Tensor) and int((actions == (shown > 0)).sum()) > 80
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_same_seed_same_weights(learner: str, tmp_path: Path) -> None:
     own = {"dqn": {"hidden": [8], "start_steps": 64, "buffer_size": 400, "batch_size": 16, "threads": 1}}
@@ -155,6 +157,7 @@ def annotated(num_envs: int = 4) -> Aim:
     return Aim(num_envs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("make", "count"), [(Aim, 8), (functools.partial(Aim, 6), 6), (annotated, 4)])
 def test_what_makes_a_vector_env(make: Any, count: int, tmp_path: Path) -> None:
     """Evaluations have envs of their own; all are closed."""

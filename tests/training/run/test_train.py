@@ -15,6 +15,7 @@ from rookery.errors import OptionError, RunError, WorldError
 from training.runs import QUIET, differences, last_state, small, train
 
 
+@pytest.mark.few(1)
 @pytest.mark.draws
 @pytest.mark.parametrize("learner", ["ppo", "sac", "dqn", "pqn"])
 def test_a_run_leaves_everything_in_its_folder(learner: str, tmp_path: Path) -> None:
@@ -56,6 +57,7 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     assert differences(last_state(first.path), last_state(other.path))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["serial", "process"])
 def test_backends_agree(backend: str, tmp_path: Path) -> None:
     """Gymnasium's own world gives the same weights whether its envs are stepped here, or in processes by one group."""
@@ -76,6 +78,7 @@ def test_two_groups_repeat_exactly(tmp_path: Path) -> None:
     assert not differences(last_state(runs[0].path), last_state(runs[2].path))
 
 
+@pytest.mark.slow
 def test_off_policy_learners_learn_while_processes_step(tmp_path: Path) -> None:
     """An update between sending and receiving gives the same weights as it does serially."""
     there = train("dqn", tmp_path / "there", backend="process", workers=2, steps=512)

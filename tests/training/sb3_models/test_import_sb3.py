@@ -57,6 +57,7 @@ def ppo(tmp_path):
     return tmp_path / "ppo.zip"
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_actions_are_the_models_own(kind, tmp_path):
     algorithm, observed, acted, policy, kwargs = KINDS[kind]

@@ -48,6 +48,7 @@ def test_what_cannot_be_checked_is_no_failure(monkeypatch, capsys):
     assert found["ok"] and found["kept"] is None and [check["state"] for check in found["checks"]] == [SKIPPED, OK]
 
 
+@pytest.mark.slow
 def test_the_engine_is_as_it_should_be():
     """Compiled loops against those in Python, and workers against one process."""
     for check in (selftest.check_loops, selftest.check_workers):
@@ -75,6 +76,7 @@ def test_one_bit_is_a_difference():
     assert differences(one, {"policy": {}, "step": 3}) == ["/policy"]
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_start_is_named_by_its_own_words(tmp_path, monkeypatch):
     runs = RunChecks(tmp_path)
     start = runs._start

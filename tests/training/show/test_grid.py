@@ -91,6 +91,7 @@ def shown(run, world, count, length, **options):
         return list(grid.play_grid(envs, load_agent(run), 3, length, **options))
 
 
+@pytest.mark.slow
 def test_every_env_plays_its_episodes_and_then_darkens(tmp_path, said):
     run = make_run(tmp_path, CORRIDOR, "dqn")
     frames = shown(run, CORRIDOR, 3, PlayLimits.for_episodes(2))
@@ -132,12 +133,14 @@ def test_an_agent_with_a_memory_forgets_at_each_env_s_own_start(tmp_path, said):
     assert said() and said()[-1].startswith("2 envs, 4 episodes")
 
 
+@pytest.mark.slow
 def test_each_env_has_an_opponent_of_its_own(tmp_path, said):
     make_run(tmp_path, "hockey", world_options={"time_limit": 4})
     path = watch("finished", tmp_path, grid=2, episodes=1, opponent="agent", out=tmp_path / "play.gif")
     assert path.is_file() and said()[-1].startswith("2 envs, 2 episodes")
 
 
+@pytest.mark.slow
 def test_a_note_about_the_world_is_made_once(tmp_path, said):
     make_run(tmp_path, "CartPole-v1", world_options={"gravity": 5.0})
     watch("finished", tmp_path, grid=3, episodes=1, out=tmp_path / "play.gif")
@@ -149,6 +152,7 @@ def test_how_many_are_shown_if_nobody_says(num_envs, count):
     assert grid.default_env_count(num_envs) == count
 
 
+@pytest.mark.slow
 def test_as_many_as_the_run_trained_on(tmp_path, said):
     run = make_run(tmp_path, CORRIDOR, "dqn")
     run.write_config(run.read_config() | {"num_envs": 3})
@@ -162,6 +166,7 @@ def test_a_number_of_envs_that_nobody_could_see(tmp_path, count):
         watch("finished", tmp_path, grid=count)
 
 
+@pytest.mark.slow
 def test_a_grid_in_a_window(tmp_path, monkeypatch, said):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     make_run(tmp_path, CORRIDOR, "dqn")

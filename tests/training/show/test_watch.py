@@ -91,6 +91,7 @@ def test_without_pyav_it_becomes_a_gif_with_a_line_about_it(monkeypatch, said):
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hockey_shows_games_with_their_score(tmp_path, said):
     run = make_run(tmp_path, "hockey", world_options={"time_limit": 20})
     path = watch("finished", tmp_path, episodes=2)
@@ -103,6 +104,7 @@ def test_hockey_shows_games_with_their_score(tmp_path, said):
     assert lines[0].startswith("episode 1: return ") and lines[0].endswith("20 steps, drawn")
 
 
+@pytest.mark.slow
 def test_the_episodes_of_an_evaluation_are_the_ones_that_are_shown(tmp_path, said):
     from rookery.training.evaluation.evaluate import evaluate
 
@@ -122,7 +124,7 @@ class Agent:
 """
 
 
-@pytest.mark.push("sac-other", "ppo-agent")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "who"), [("sac", "strong"), ("dqn", "mine.py:Agent"), ("ppo", "agent"), ("sac", "other")]
 )
@@ -153,6 +155,7 @@ def test_the_opponent_is_seen_to_act(tmp_path, monkeypatch):
     assert shown.viewer.names == matchup.names
 
 
+@pytest.mark.slow
 def test_the_agent_that_comes_with_rookery_meets_the_strong_script(tmp_path, said):
     path = watch(None, episodes=1, out=tmp_path / "play.gif")
     with Image.open(path) as image:
@@ -160,6 +163,7 @@ def test_the_agent_that_comes_with_rookery_meets_the_strong_script(tmp_path, sai
     assert len(said()) == 1
 
 
+@pytest.mark.slow
 def test_an_agent_of_one_side_of_a_game_for_two(tmp_path, said):
     """Its world asks for both players' actions: the strong script plays the other."""
     run = make_run(tmp_path, "hockey", "sac")
@@ -219,6 +223,7 @@ def test_dict_observations_and_masks_in_infos(tmp_path, said):
     assert said() == ["episode 1: return 6, 6 steps, succeeded"]
 
 
+@pytest.mark.slow
 def test_an_env_without_render_modes_may_draw_all_the_same(tmp_path, said):
     make_run(tmp_path, f"{WORLDS}:Endless")
     path = watch("finished", tmp_path, out=tmp_path / "play.mp4", fps=10)
@@ -283,6 +288,7 @@ def test_wishes_that_cannot_be_met(tmp_path, wish, words):
 # --- windows ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("world", ["hockey", "Pendulum-v1", f"{WORLDS}:Corridor"])
 def test_a_window(tmp_path, monkeypatch, said, world):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

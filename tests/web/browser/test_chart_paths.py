@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rookery.web.dashboard_server import DashboardServer
 
 CHART = """async ({series, data}) => {
@@ -32,6 +34,7 @@ def drawn(page: Any, dashboard: DashboardServer, series: list[dict[str, Any]], d
     return page.evaluate(CHART, {"series": series, "data": data})
 
 
+@pytest.mark.slow
 def test_every_extreme_of_many_points_is_drawn(page: Any, dashboard: DashboardServer) -> None:
     """More points than pixels: one that is higher than all others is seen."""
     y = [20.0 + at % 2 for at in range(20_001)]

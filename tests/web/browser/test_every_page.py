@@ -29,6 +29,7 @@ def opened(page: Any, server: DashboardServer, path: str) -> None:
     page.wait_for_timeout(300)
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("screen", SCREENS)
 @pytest.mark.parametrize("name", PAGES)

@@ -101,6 +101,7 @@ def test_matches_are_turned_page_by_page(dashboard: DashboardServer, page: Any) 
     assert first.inner_text() == "random"
 
 
+@pytest.mark.slow
 def test_games_appear_as_they_are_played(dashboard: DashboardServer, page: Any, runs: Path) -> None:
     """A tournament begins while somebody looks; names are text."""
     league = runs / LEAGUE / "league"
@@ -129,6 +130,7 @@ def test_the_name_of_a_league_is_text(dashboard: DashboardServer, page: Any, run
     assert page.title() != "caught" and page.locator("img[src=x]").count() == 0
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nobody_is_kept_out_of_a_league(dashboard: DashboardServer, new_page: Any, width: int, dark: bool) -> None:

@@ -118,6 +118,7 @@ def test_texts_of_files_are_text(server: DashboardServer, page: Any, market: Pat
         assert page.title() != "caught" and page.locator("img[src=x]").count() == 0
 
 
+@pytest.mark.push("phone, dark")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["desktop", "phone, dark"])
 def test_nobody_is_kept_out_of_markets(server: DashboardServer, new_page: Any, width: int, dark: bool) -> None:
     page = new_page(width=width, dark=dark)

@@ -84,6 +84,7 @@ def playing(page: Any, dashboard: DashboardServer, opponent: str) -> None:
     until(lambda: steps(page) > 3)
 
 
+@pytest.mark.slow
 def test_an_opponent_is_chosen_among_other_runs(page: Any, dashboard: DashboardServer, runs: Path) -> None:
     """Those of the same game with a checkpoint, whatever their names are."""
     for name, world in (("rival, 100%", "hockey"), ("elsewhere", "CartPole-v1")):
@@ -150,6 +151,7 @@ COLOURS = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_screens_are_a_grid(page: Any, dashboard: DashboardServer) -> None:
     """Each tile of the image is drawn in its own place, without a change of its colour."""
     playing(page, dashboard, "none")
@@ -165,6 +167,7 @@ def test_a_refusal_is_told_as_text(page: Any, dashboard: DashboardServer) -> Non
     assert page.locator("b", has_text="no").count() == 0
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nobody_is_kept_out_of_a_session(new_page: Any, dashboard: DashboardServer, width: int, dark: bool) -> None:

@@ -103,6 +103,7 @@ def test_the_slider_is_moved_by_keys_buttons_and_a_number(page: Any, slider: Any
     assert abs(line["x"] - over["x"] - thumb * over["width"]) < 6
 
 
+@pytest.mark.slow
 def test_the_agent_of_then_plays_beside_the_agent_of_now(page: Any, slider: Any) -> None:
     page.get_by_role("spinbutton", name="Step").fill("5000")
     page.get_by_role("button", name="Play it beside now").click()
@@ -151,6 +152,7 @@ def test_where_two_runs_part_is_a_page(new_page: Any, dashboard: DashboardServer
     assert page.get_by_role("button", name="Find the exact step").is_visible()
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nobody_is_kept_out(new_page: Any, dashboard: DashboardServer, runs: Path, width: int, dark: bool) -> None:

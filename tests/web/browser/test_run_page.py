@@ -159,6 +159,7 @@ def test_buttons_zoom_and_the_address_keeps_it(opened: Any) -> None:
     wait_until(page, "!location.search.includes('from=')")
 
 
+@pytest.mark.push("episodes")
 @pytest.mark.parametrize("axis", ["time", "episodes"])
 def test_x_may_be_something_else(opened: Any, axis: str, grown: GrowingRun) -> None:
     """What was drawn over steps is gone at once, however long the answer takes."""

@@ -17,6 +17,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.diagonal
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_table_with_a_selection_and_an_open_menu(

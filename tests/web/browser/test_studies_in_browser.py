@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ def server(study: optuna.Study, tmp_path: Path, runs: Path) -> Iterator[Dashboar
         yield made
 
 
+@pytest.mark.slow
 def test_a_study_and_its_trials(server: DashboardServer, page: Any, study: optuna.Study) -> None:
     """From the list to the study, a trial and its run; a trial that ends in the meantime appears."""
     page.goto(f"{server.url}/studies")
@@ -65,8 +67,7 @@ def test_trials_are_sorted_and_drawn(server: DashboardServer, page: Any) -> None
     page.wait_for_selector(COMPLETE)
     trials = page.get_by_role("region", name="Trials")
     trials.get_by_role("button", name="Value").click()
-    page.wait_for_timeout(100)
-    assert trials.locator("tbody tr:not(.gap) td").nth(1).inner_text() == "11"
+    trials.locator("tbody tr:not(.gap) td").nth(1).filter(has_text=re.compile("^11$")).wait_for()
     assert page.get_by_label("By time").is_checked()
     drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
     canvases = page.locator("canvas.dot-plot")
@@ -76,6 +77,7 @@ def test_trials_are_sorted_and_drawn(server: DashboardServer, page: Any) -> None
     assert canvases.count() >= 5
 
 
+@pytest.mark.push("desktop")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["desktop", "phone, dark"])
 def test_nobody_is_kept_out_of_a_study(server: DashboardServer, new_page: Any, width: int, dark: bool) -> None:
     page = new_page(width=width, dark=dark)

@@ -41,6 +41,7 @@ def test_a_missing_folder_is_made(tmp_path: Path) -> None:
     assert file.stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_seeds_are_bands(tmp_path: Path) -> None:
     """Those of the dashboard's comparison, for every metric and axis; a run of another kind is in none."""
     runs = shutil.copytree(RECORDED, tmp_path / "runs")
@@ -57,6 +58,7 @@ def test_seeds_are_bands(tmp_path: Path) -> None:
     assert '<html data-report=""' in (tmp_path / "out.html").read_text()
 
 
+@pytest.mark.slow
 def test_accounts_of_markets_are_included(tmp_path: Path) -> None:
     """What the page of a backtest asks for; one whose report is damaged is left out."""
     runs = shutil.copytree(MARKETS, tmp_path / "runs")

@@ -107,6 +107,7 @@ def test_a_run_that_is_moved_and_moved_back(run: GrowingRun, server: DashboardSe
         pass
 
 
+@pytest.mark.slow
 def test_many_readers_share_what_is_read(
     run: GrowingRun, server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def test_nothing_is_read_while_nothing_grows(
         assert steps(until(found, "event", step=30)) == [30]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", ["nowhere/run", "runs/nothing", "runs/..%2Frun"])
 def test_what_is_not_there(server: DashboardServer, path: str) -> None:
     for end in ("", "/stream", "/diff?with=runs/run"):

@@ -32,6 +32,7 @@ def server(runs: Path) -> Iterator[DashboardServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(
     server: DashboardServer, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dashboar
         yield server
 
 
+@pytest.mark.slow
 def test_a_session_plays_follows_and_ends_with_its_page(server: DashboardServer) -> None:
     before = _children()
     with _connect(server, "agent=hockey") as socket:
@@ -88,6 +89,7 @@ def test_a_session_plays_follows_and_ends_with_its_page(server: DashboardServer)
     assert _eventually(lambda: _children() <= before)
 
 
+@pytest.mark.slow
 def test_a_page_that_does_not_answer_gets_no_queue(server: DashboardServer) -> None:
     with _connect(server, "agent=hockey") as socket:
         numbers = [json.loads(socket.recv(timeout=30))["n"] for _ in range(3)]
@@ -100,6 +102,7 @@ def test_a_page_that_does_not_answer_gets_no_queue(server: DashboardServer) -> N
         assert frame["steps"] > 10  # the newest
 
 
+@pytest.mark.slow
 def test_a_server_with_many_open_files_has_sessions(server: DashboardServer) -> None:
     """Their sockets have numbers above 1,023, which `select.select` does not take."""
     import resource
@@ -169,6 +172,7 @@ def test_a_session_that_hangs_is_killed(server: DashboardServer, monkeypatch: py
     assert _eventually(lambda: _children() <= before)
 
 
+@pytest.mark.slow
 def test_a_session_that_dies_is_told(server: DashboardServer) -> None:
     before = _children()
     with _connect(server, "agent=hockey") as socket:
@@ -182,6 +186,7 @@ def test_a_session_that_dies_is_told(server: DashboardServer) -> None:
             socket.recv(timeout=10)
 
 
+@pytest.mark.slow
 def test_the_end_of_the_server_ends_its_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(play_routes, "CODE", QUICK)
     before = _children()

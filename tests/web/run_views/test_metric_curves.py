@@ -106,6 +106,7 @@ def test_spikes_survive_decimation(tmp_path: Path) -> None:
     assert zoomed["range"] == [0, 9999]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("long")
 def test_a_long_file_is_sampled_at_first_and_exact_soon(tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs" / "a", [start(), *(progress(step) for step in range(5000))])

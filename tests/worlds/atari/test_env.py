@@ -70,7 +70,7 @@ def test_pictures_are_those_of_ale() -> None:
         assert np.array_equal(observation[0], env._ale.getScreenGrayscale())
 
 
-@pytest.mark.push("process-2")
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "workers"), [("serial", None), ("process", 1), ("process", 2)])
 def test_the_same_frames_on_every_backend(backend: str, workers: int | None) -> None:
     envs = rookery.make_vec("ALE/Breakout-v5", 3, backend=backend, workers=workers, env_kwargs=LIVES)
@@ -92,6 +92,7 @@ def test_the_same_frames_on_every_backend(backend: str, workers: int | None) -> 
     envs.close()
 
 
+@pytest.mark.slow
 def test_whole_games_are_recorded_with_full_scores() -> None:
     envs = rookery.make_vec("ALE/SpaceInvaders-v5", 2, backend="serial", env_kwargs=LIVES, autoreset_mode="SameStep")
     envs.reset(seed=1)
@@ -113,6 +114,7 @@ def test_whole_games_are_recorded_with_full_scores() -> None:
     envs.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [LIVES, {"obs_type": "ram"}])
 def test_a_saved_state_continues_exactly(options: dict[str, Any]) -> None:
     saved, loaded = (AtariEnv("ALE/Breakout-v5", **options) for _ in range(2))
@@ -128,6 +130,7 @@ def test_a_saved_state_continues_exactly(options: dict[str, Any]) -> None:
         AtariEnv("ALE/Breakout-v5", stack_size=2).set_state(state)
 
 
+@pytest.mark.slow
 def test_engines_continue_from_portable_states() -> None:
     first, second = (rookery.make_vec("ALE/Pong-v5", 2, backend="serial", env_kwargs=LIVES) for _ in range(2))
     first.reset(seed=1)
@@ -174,6 +177,7 @@ def test_wrong_names(world: str, words: str) -> None:
             name(world)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("world", ["ALE/Pong-v5", "BreakoutNoFrameskip-v4"])
 @pytest.mark.parametrize("learner", ["ppo", "dqn", "pqn"])
 def test_recipes_by_name(world: str, learner: str) -> None:
@@ -219,7 +223,7 @@ DQN = {
 }
 
 
-@pytest.mark.push("learner0-options0")
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "options"), [(PPO, {"obs_type": "ram"}), (DQN, {"screen_size": 10})])
 def test_a_resumed_run_is_the_run_that_was_never_interrupted(learner: Any, options: Any, tmp_path) -> None:
     """Also that of DQN, whose replay buffer stores each frame once."""

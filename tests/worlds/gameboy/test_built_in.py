@@ -8,6 +8,7 @@ from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.states import built_in_states
 
 
+@pytest.mark.slow
 def test_states_are_kept_and_a_damaged_file_is_made_again(tmp_path, monkeypatch):
     monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path))
     built_in_states.cache_clear()

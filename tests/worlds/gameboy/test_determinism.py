@@ -54,6 +54,7 @@ def make(game, backend="serial", **options):
     return rookery.make_vec(GAME, ENVS, backend=backend, env_kwargs=game, **options)
 
 
+@pytest.mark.slow
 def test_backends_agree(game):
     """In series, and in one and two worker processes: observations, rewards, ends and screens."""
     plays = []
@@ -65,8 +66,7 @@ def test_backends_agree(game):
     assert plays[0] == plays[1] == plays[2]
 
 
-@pytest.mark.push("pacer-")
-@pytest.mark.diagonal
+@pytest.mark.slow
 @pytest.mark.parametrize("other_kind", [{}, {"observation": "both"}], ids=["", "both"])
 def test_a_resumed_run_goes_on_exactly(game, other_kind, tmp_path):
     """Saved in mid-episode, through a file, into fresh envs of another backend."""
@@ -95,6 +95,7 @@ def through(envs, actions):
     return frames
 
 
+@pytest.mark.slow
 def test_a_save_state_holds_all_of_the_emulator(game):
     """A long play, saved and loaded again and again, ends in the same memory and screen as one left alone."""
     alone, moved = GameBoyEnv(**game), GameBoyEnv(**game)
@@ -128,6 +129,7 @@ def test_a_clock_in_the_cartridge_does_not_go_by_the_time_of_day(tmp_path, pacer
     assert {path.suffix for path in tmp_path.iterdir()} == {".gb", ".toml"}
 
 
+@pytest.mark.slow
 def test_the_seed_draws_the_start():
     """Among several states; `start` in the options says which instead."""
     env = GameBoyEnv("meadow")

@@ -25,12 +25,14 @@ NOTHING, LEFT, RIGHT, A, BOTH = range(5)
 KINDS = ("memory", "pixels", "both")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_gymnasium_finds_nothing_wrong(make, kind):
     """Its own checker, by every kind of observation."""
     check_env(make(observation=kind, render_mode="rgb_array"), skip_render_check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_our_checker_finds_nothing_wrong(pacer, kind):
     """Determinism, pickling, and the state in mid-episode."""
@@ -158,6 +160,7 @@ def test_what_makes_learning_pointless_is_said_once(pacer, caplog, old, new, wor
     assert [words in record.message for record in caplog.records] == [True]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("shrink", "grey", "stack"), [(1, True, 1), (8, False, 4), (4, False, 1), (1, False, 2)])
 def test_screens_of_all_sizes(pacer, shrink, grey, stack):
     """In colour the channels of one screen lie together, the newest screen last."""
@@ -210,6 +213,7 @@ def test_an_episode_is_cut_off(make):
         assert ends == [(False, False)] * (length - 1) + [(False, True)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("action", [5, -1, 1.5, "up", None, np.array([1, 2])])
 def test_an_action_that_is_none(make, action):
     """It is rejected, not guessed at."""
@@ -238,6 +242,7 @@ def test_a_state_of_another_observation_is_refused(make):
         other.set_state(env.get_state())
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(tmp_path, pacer, capfd):
     """No thread, no open file, no file beside the ROM, no line on the terminal, and no memory."""
     rookery.make_vec("rookery/GameBoy-v0", 1, backend="serial", env_kwargs=pacer).close()

@@ -399,6 +399,7 @@ class Chatty(Scripted):
         return True
 
 
+@pytest.mark.slow
 def test_a_run_records_its_hints_and_repeats_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with the step, the env and what it said; with this record as a guide, another run is the same bit for bit.
     It fades out over the run, and evaluations are without it."""

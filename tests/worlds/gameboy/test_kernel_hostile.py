@@ -50,6 +50,7 @@ def outcome(data):
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [random_bytes, cut, lying, random_programs])
 def test_a_hostile_rom_runs_or_is_refused(make, count):

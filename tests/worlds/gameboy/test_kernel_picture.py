@@ -59,6 +59,7 @@ def expected_pixel(memory, y, x):
     return shade
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lcdc", [0xF7, 0x83, 0x93, 0xF2, 0xA1, 0xE5, 0xCB])
 def test_a_line_is_its_pixels_one_by_one(lcdc):
     """Both tile maps and ways to number tiles, objects of both heights, each layer off."""

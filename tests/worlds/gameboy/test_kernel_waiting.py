@@ -56,7 +56,7 @@ def played(program, monkeypatch, skips):
     return seen, counted[0]
 
 
-@pytest.mark.push("LY", "a flag that an interrupt sets", "LY with the LCD off", "a counter", "a counter in memory")
+@pytest.mark.push("LY")
 @pytest.mark.parametrize("name", [*WAITS, *WORKS])
 def test_skipping_changes_nothing(name, monkeypatch):
     program, most = {**WAITS, **WORKS}[name]

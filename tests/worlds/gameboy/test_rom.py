@@ -233,6 +233,7 @@ def test_a_state_in_which_our_game_stands_still(tmp_path, monkeypatch):
     assert "the game hangs" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_state_in_a_bank_that_our_game_has_not(tmp_path):
     """PyBoy then reads whatever lies beyond the game in memory: mostly it crashes, which is reported; if there is
     something to be read, the state is taken. This process goes on in any case."""
@@ -244,6 +245,7 @@ def test_a_state_in_a_bank_that_our_game_has_not(tmp_path):
     assert "PyBoy crashes (SIGSEGV)" in told if told else len(taken) == 1
 
 
+@pytest.mark.slow
 def test_a_state_of_this_game_that_pyboy_wrote(emulator, tmp_path):
     """It is taken; of several, the one that is wrong is named."""
     emulator.run(130)

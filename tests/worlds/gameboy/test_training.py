@@ -44,6 +44,7 @@ def test_a_run_whose_world_has_changed_is_not_resumed(run: Path) -> None:
         rookery.resume(str(run), steps=32)
 
 
+@pytest.mark.slow
 def test_a_game_of_ones_own_is_seen_and_rewarded_to_scale(run: Path) -> None:
     """Unless the user says otherwise: rewards may be of any size, and a screen is mostly scenery."""
     recorded = json.loads((run / "config.json").read_text())

@@ -54,6 +54,7 @@ def train(folder: Path, world: str = "crypto", **changes: Any) -> Any:
     return rookery.train(world, **{**keys, **changes})
 
 
+@pytest.mark.slow
 def test_a_run_asks_its_world_and_continues_exactly(tmp_path: Path) -> None:
     more = {"world_options": {"action_type": "weights", "lookback": 2, "columns": ["rsi_14", "mom_3"]}}
     half = train(tmp_path / "half", **more)

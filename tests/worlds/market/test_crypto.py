@@ -37,6 +37,7 @@ def prices(data: Any, column: str) -> np.ndarray:
     return np.stack([bars[column] for bars in data.bars], axis=1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("action_type", ["orders", "weights"])
 def test_cash_and_holdings_are_what_a_ledger_says(action_type: str) -> None:
     data = random_bars(COINS)

@@ -267,6 +267,7 @@ def test_costs_from_the_data_need_their_column() -> None:
     assert info["spread_cost"] == pytest.approx(info["position"] * open_ * 0.002)
 
 
+@pytest.mark.slow
 def test_a_brokers_table_charges_each_night_and_three_of_them_on_wednesdays() -> None:
     """At five in New York, which is another hour of UTC after the clocks change; nothing for the weekend itself."""
     data = wild_pairs(("EURUSD",), 1500, hours=1)

@@ -136,6 +136,7 @@ def random_world(**options: Any) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_code_for_gpus_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a GPU: its kernel's body in plain Python, in the engine that launches it."""
     monkeypatch.setattr("rookery.kernel.runner.load_native", lambda: None)

@@ -24,7 +24,7 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rookery.data.shared_tables.cache_folder", lambda name: None)
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", CASES)
 def test_no_later_bar_changes_what_a_world_says(case: str) -> None:
     """Observations, fills, costs and rewards up to a step are the same, bit for bit, whatever the later bars are."""
@@ -121,6 +121,7 @@ def test_bars_after_a_split_change_nothing_in_it(split: str) -> None:
         assert guard.played(scramble_after_time(data, said[-1][0], seed), seed=1) == said
 
 
+@pytest.mark.slow
 def test_bars_of_a_purged_test_change_nothing_in_training() -> None:
     """Rows that test lie before and between rows that train. The embargo is as long as what an observation needs."""
     data = bars(("EURUSD",))

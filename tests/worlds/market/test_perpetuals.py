@@ -209,6 +209,7 @@ def random_world(action_type: str) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action_type", ["weights", "brackets"])
 def test_the_code_for_gpus_gives_the_same_numbers(action_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a GPU: its kernel's body in plain Python, in the engine that launches it."""
