@@ -12,6 +12,7 @@ from conformance.worlds import Counter
 from rookery.engine import autotune, cost_memory
 from rookery.engine.cost_memory import Cost, likely_workers, recall, remember
 from rookery.engine.env_factory import resolve, resolve_given
+from rookery.engine.worker_envs import WorkerEnvs
 
 COST = Cost(2e-5, 1.0, 1e-5, 1e-3, 4096, 2**25)
 
@@ -46,6 +47,17 @@ def test_auto_measures_a_world_once(probes):
     assert (first.num_envs, first.backend) == (second.num_envs, second.backend)
     first.close()
     second.close()
+
+
+def test_a_measurement_that_was_disturbed_is_not_remembered(monkeypatch):
+    """Time that the machine under a virtual one gave to others counts as disturbed: here all of it."""
+    clock = iter([0.0, 1e9])
+    monkeypatch.setattr(autotune, "stolen_seconds", lambda: next(clock))
+    measured = autotune._measure(WorkerEnvs(resolve(Counter)), 0.001)
+    assert measured.disturbed_share > 1 and measured.step_seconds > 0
+    monkeypatch.setattr(autotune, "probe", lambda *args, **options: measured)
+    assert autotune.cost_of(resolve(Counter)) == measured
+    assert recall(resolve(Counter)) is None
 
 
 def test_nothing_is_measured_where_the_backend_and_the_number_of_envs_are_given(probes):

@@ -20,7 +20,7 @@ import numpy as np
 from rookery.console import size_text
 from rookery.engine.cost_memory import Cost, Probe, recall, remember, useful_workers
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.machine import available_memory, process_usage, usable_cores
+from rookery.engine.machine import available_memory, process_usage, stolen_seconds, usable_cores
 from rookery.engine.step_report import Failed
 from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
@@ -31,7 +31,7 @@ from rookery.errors import StepTimeout, WorkerDied
 PROBE_SECONDS = 0.4
 MIN_STEPS = 3
 START_SECONDS = 30.0  # how long building an env may take, where steps have a timeout
-DISTURBED = 0.2  # of the time waiting for a core: the measurement is used, and not remembered
+DISTURBED = 0.2  # of the time in which others had the cores: the measurement is used, and not remembered
 TIMED_STEPS = 8  # at least this many steps and resets are timed
 
 
@@ -84,7 +84,7 @@ def cost_of(source: EnvFactory, start_method: str | None = None, step_timeout: f
 def measure(source: EnvFactory, start_method: str | None = None, step_timeout: float | None = None) -> Probe:
     """Measure it now, and remember that unless other programs wanted the cores in the meantime."""
     measured = probe(source, start_method, step_timeout=step_timeout)
-    if measured.queued_share < DISTURBED:
+    if measured.disturbed_share < DISTURBED:
         remember(source, measured)
     return measured
 
@@ -104,6 +104,7 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
         second_reset, last = timed(lambda: env.reset(seed=None, options=None))  # as the engine does
     masked = has_masks(env.action_space, last)
     wall, cpu, queued, steps, resets = 0.0, 0.0, 0.0, 0, 0.0
+    stolen = -stolen_seconds()
     while steps < MIN_STEPS or wall + resets < seconds:
         start, (start_cpu, start_queued) = time.perf_counter(), _cpu_seconds()
         ended = False
@@ -121,6 +122,7 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
         if ended:
             took, last = timed(lambda: env.reset(seed=None, options=None))
             resets += took
+    disturbed = (queued + stolen + stolen_seconds()) / (wall or 1.0)
     memory = process_memory
     if build_seconds < 2.0:
         memory, again = _second_env(envs)
@@ -128,9 +130,7 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
     own = max(wall - queued, cpu)
     share = min(1.0, cpu / own) if own > 0 else 1.0
     reset_seconds = min(first_reset, second_reset)
-    return Probe(
-        own / steps, share, reset_seconds, build_seconds, memory, process_memory, description, queued / (wall or 1.0)
-    )
+    return Probe(own / steps, share, reset_seconds, build_seconds, memory, process_memory, description, disturbed)
 
 
 def _cpu_seconds() -> tuple[float, float]:

@@ -90,7 +90,7 @@ class Probe(Cost):
     """What was measured just now, and what else is known about the env."""
 
     description: EnvDescription
-    queued_share: float = 0.0  # of the time, how much other programs had the core that a step was ready to use
+    disturbed_share: float = 0.0  # of the time, in how much other programs or other virtual machines had the cores
 
 
 COSTS = Measurements("costs.json")

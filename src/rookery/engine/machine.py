@@ -54,6 +54,11 @@ def busy_cores(seconds: float = 0.2) -> float:
     return psutil.cpu_percent(seconds) / 100 * (psutil.cpu_count() or 1)
 
 
+def stolen_seconds() -> float:
+    """Time in which the machine under this virtual one gave this one's cores to others, since the start."""
+    return getattr(psutil.cpu_times(), "steal", 0.0)  # on Linux
+
+
 def usable_cores() -> int:
     """How many workers can really run at the same time."""
     cores, quota = len(allowed_cores()), cpu_quota()
