@@ -36,12 +36,16 @@ INSTALL_BIOME = $(NPM) install --prefix $(BIOME_HOME) --no-save --no-fund --no-a
 # its env needs neither.
 INSTALL_PEERS := $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' && \
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps gym-trading-env
-# What fails beside another test is run again with the machine to itself, and both results are printed: what waits for
-# processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than three.
-FAILED := .pytest_cache/v/cache/lastfailed
-FLAKY := .pytest_cache/flaky
+# What fails is run again with the machine to itself, and both results are printed: what waits for processes and browsers
+# can be disturbed by neighbours. Whatever fails twice has failed, and so have more than three of a part, which keeps its
+# failures in a folder of its own.
+CACHES := .pytest_cache
+CACHE = $(CACHES)/$@
+FAILED = $(CACHE)/v/cache/lastfailed
+FLAKY = $(CACHE)/flaky
+TRY = rm -f $(FAILED) $(FLAKY); $(PYTEST) -o cache_dir=$(CACHE)
 AGAIN = || { [ $$? -eq 1 ] && grep -o '".*::.*"' $(FAILED) > $(FLAKY) && [ `wc -l < $(FLAKY)` -le 3 ] && \
-	echo 'again, alone:' && $(PYTEST) --last-failed
+	echo 'again, alone:' && $(PYTEST) -o cache_dir=$(CACHE) --last-failed
 TIMES := .pytest_cache/times
 WHICH := and not slow and not web
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
@@ -156,11 +160,12 @@ rom:  ## build rookery's own Game Boy game from gameboy_game/ into the file that
 
 # The checks run beside the first tests, and are done long before those that run alone; what they say comes last.
 test: $(READY)  ## checks and tests
-	@rm -f $(FAILED) $(FLAKY)
+	@rm -f $(CACHES)/*/flaky
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory --keep-going $(PARTS); tests=$$?; \
 	wait $$checks; checked=$$?; cat $(VENV)/check.log; \
-	[ ! -s $(FLAKY) ] || { echo 'failed beside other tests (make test-flaky):'; cat $(FLAKY); }; exit $$((checked || tests))
+	flaky=$$(cat $(CACHES)/*/flaky 2> /dev/null); [ -z "$$flaky" ] || { echo 'failed once (make test-flaky):'; echo "$$flaky"; }; \
+	exit $$((checked || tests))
 
 test-times:  ## the same, with a report of what each test takes
 	@rm -rf $(TIMES) && mkdir -p $(TIMES)
@@ -179,13 +184,14 @@ test-all:  ## also the slow, much repeated ones
 	@$(MAKE) --no-print-directory test PARTS='$(filter-out test-forms,$(PARTS)) test-plain test-portable test-sanitize' WHICH=
 
 test-together: $(READY)
-	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(AGAIN) -m 'not alone $(WHICH)'; }
+	$(TRY) $(TOGETHER) -m 'not alone $(WHICH)' $(AGAIN) -m 'not alone $(WHICH)'; }
 
 test-alone: $(READY)
-	$(PYTEST) -m 'alone $(WHICH)' $(ALONE)
+	$(TRY) -m 'alone $(WHICH)' $(ALONE) $(AGAIN) -m 'alone $(WHICH)' $(ALONE); }
 
+test-plain: export ROOKERY_PLAIN := 1
 test-plain: $(READY)  ## the engine's tests without its compiled loops
-	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
+	$(TRY) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN) $(AGAIN) -m 'not alone $(WHICH)' $(PLAIN); }
 
 test-forms: TWO_BY_TWO := TOGETHER='-n 2 --dist worksteal'
 test-forms: $(READY)
@@ -193,10 +199,8 @@ test-forms: $(READY)
 	$(MAKE) --no-print-directory $(TWO_BY_TWO) test-portable-main; portable=$$?; \
 	wait $$plain; plain=$$?; cat $(VENV)/plain.log; exit $$((portable || plain))
 
-test-web: FLAKY := .pytest_cache/flaky-web
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
-	@rm -f $(FAILED)
-	$(PYTEST) $(TOGETHER) -m 'web and not slow' tests/web/browser $(AGAIN) -m 'web and not slow' tests/web/browser; }
+	$(TRY) $(TOGETHER) -m 'web and not slow' tests/web/browser $(AGAIN) -m 'web and not slow' tests/web/browser; }
 
 test-sanitize: $(READY)  ## the tests of what is in C under the address and undefined-behaviour sanitizers
 	$(BIN)/python tests/check_compiled.py sanitizers
@@ -222,8 +226,9 @@ test-docs: docs $(NOTEBOOKS_READY)  ## links of the site, notebooks and workflow
 	$(DOCS_BIN)/python tests/docs/check_notebooks.py
 	$(DOCS_BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
+test-portable-main: export ROOKERY_PORTABLE := 1
 test-portable-main: $(READY)
-	ROOKERY_PORTABLE=1 $(PYTEST) $(TOGETHER) -m 'not alone and not slow' $(PORTABLE_MAIN)
+	$(TRY) $(TOGETHER) -m 'not alone and not slow' $(PORTABLE_MAIN) $(AGAIN) -m 'not alone and not slow' $(PORTABLE_MAIN); }
 
 test-portable: $(READY)  ## the conformance suite and all faults over workers that need nothing of Linux
 	ROOKERY_PORTABLE=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PORTABLE)

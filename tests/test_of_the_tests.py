@@ -47,9 +47,10 @@ def hunted(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_tests_that_fail_now_and_then_are_counted(tmp_path):
     """By what was noted, slow ones too, with new fixtures each time and one of its module; and what never fails."""
-    (tmp_path / ".pytest_cache").mkdir()
-    noted = [json.dumps(f"test_it.py::{name}") for name in ("test_third[a b]", "test_good")]
-    (tmp_path / flaky.NOTED).write_text("\n".join(noted) + "\n")
+    for part, name in (("test-together", "test_third[a b]"), ("test-alone", "test_good")):
+        folder = tmp_path / flaky.CACHE / part
+        folder.mkdir(parents=True)
+        (folder / "flaky").write_text(json.dumps(f"test_it.py::{name}") + "\n")
     done = hunted(tmp_path)
     assert done.returncode == 1 and "2 of 7 failed: test_it.py::test_third[a b]" in done.stdout
     assert "0 of 7 failed: test_it.py::test_good" in done.stdout

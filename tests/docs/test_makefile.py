@@ -13,27 +13,28 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 ROOT = Path(__file__).parents[2]
 CHOICES = ("ROOKERY_PLAIN", "ROOKERY_PORTABLE")
 PROGRAMS = ("ruff", "mypy", "lint-imports", "python", "biome")
-STAND_IN = """#!/bin/sh
+STAND_IN = r"""#!/bin/sh
 echo "ROOKERY_PLAIN=$ROOKERY_PLAIN ROOKERY_PORTABLE=$ROOKERY_PORTABLE $(basename $0) $*" >> {log}
-case "$*" in {failing}) cp {failed} {lastfailed}; exit 1;; esac
+cache=$(echo "$*" | sed -n 's/.*cache_dir=\([^ ]*\).*/\1/p')
+case "$*" in {failing}) mkdir -p "$cache/v/cache"; cp {failed} "$cache/v/cache/lastfailed"; exit 1;; esac
 """
 
 
 def run(folder, target, failing="nothing", failed=0, **more):
     """What a target calls, with programs that do nothing in place of the real ones, how it ends, and what it prints: as
     if so many tests had failed."""
-    log, programs, lastfailed = folder / "log", folder / "bin", folder / "lastfailed"
+    log, programs, caches = folder / "log", folder / "bin", folder / "caches"
     programs.mkdir()
     for name in PROGRAMS:
-        (programs / name).write_text(
-            STAND_IN.format(log=log, failing=failing, failed=folder / "failed", lastfailed=lastfailed)
-        )
+        (programs / name).write_text(STAND_IN.format(log=log, failing=failing, failed=folder / "failed"))
         (programs / name).chmod(0o755)
     for made in (".made", ".ready"):
         (folder / made).touch()
     (folder / "failed").write_text("".join(f'"test.py::test_{k}": true\n' for k in range(failed)))
-    lastfailed.write_text("".join(f'"test.py::test_of_long_ago_{k}": true\n' for k in range(9)))
-    given = {"VENV": folder, "FAILED": lastfailed, "FLAKY": folder / "flaky", "TIMES": folder / "times"}
+    old = caches / "test-together/v/cache/lastfailed"
+    old.parent.mkdir(parents=True, exist_ok=True)
+    old.write_text("".join(f'"test.py::test_of_long_ago_{k}": true\n' for k in range(9)))
+    given = {"VENV": folder, "CACHES": caches, "TIMES": folder / "times"}
     given |= {"NPM": "true", "BIOME": programs / "biome"} | more
     variables = [f"{name}={value}" for name, value in given.items()]
     quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", *CHOICES)}
@@ -50,11 +51,13 @@ def test_every_part_runs_whatever_fails(tmp_path, failing):
     assert status != 0 and len(parts) == 4
 
 
+@pytest.mark.parametrize("part", ["together", "alone", "plain", "portable-main"])
 @pytest.mark.parametrize(("failed", "repeated"), [(3, 1), (4, 0)])
-def test_a_few_that_fail_together_run_again_alone(tmp_path, failed, repeated):
-    """Of the first part only; what fails again has failed."""
-    status, parts, _ = run(tmp_path, "test", "*not?alone*", failed)
+def test_a_few_that_fail_run_again_alone(tmp_path, part, failed, repeated):
+    """Of that part only, in the same form; what fails again has failed."""
+    status, parts, _ = run(tmp_path, "test", f"*/test-{part}*", failed)
     assert status != 0 and sum("--last-failed" in part for part in parts) == repeated
+    assert len({tuple(words.split()[:2]) for words in parts if f"/test-{part}" in words}) == 1
     assert not any("-n " in part for part in parts if "--last-failed" in part)
 
 
@@ -62,14 +65,16 @@ def test_what_passes_alone_is_no_failure(tmp_path):
     """The first part fails, and what it repeats does not; both are told at the very end, and kept."""
     status, _, printed = run(tmp_path, "test", "*--dist?worksteal?-m?not?alone?and?not?slow?and?not?web", 2)
     assert status == 0 and printed.splitlines()[-2:] == ['"test.py::test_0"', '"test.py::test_1"']
-    assert (tmp_path / "flaky").read_text().splitlines() == printed.splitlines()[-2:]
+    assert (tmp_path / "caches/test-together/flaky").read_text().splitlines() == printed.splitlines()[-2:]
 
 
 def test_nothing_is_told_where_nothing_failed(tmp_path):
     """Whatever an earlier run has left."""
-    (tmp_path / "flaky").write_text('"test.py::test_of_long_ago"\n')
+    flaky = tmp_path / "caches/test-alone/flaky"
+    flaky.parent.mkdir(parents=True)
+    flaky.write_text('"test.py::test_of_long_ago"\n')
     status, _, printed = run(tmp_path, "test")
-    assert status == 0 and "test.py" not in printed and not (tmp_path / "flaky").exists()
+    assert status == 0 and "test.py" not in printed and not flaky.exists()
 
 
 def test_times_are_reported_whatever_fails(tmp_path):
@@ -91,7 +96,7 @@ def test_the_last_parts_are_without_compiled_loops_and_over_portable_workers(tmp
 def test_slow_ones_are_in_test_all(tmp_path):
     """In each part."""
     status, parts, _ = run(tmp_path, "test-all")
-    assert status == 0 and len(parts) == 5 and not any("slow" in part for part in parts)
+    assert status == 0 and len(parts) == 5 and not any("not slow" in part for part in parts)
 
 
 def test_portable_workers_are_in_test_all(tmp_path):
