@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 import diagonal
 import times
@@ -45,6 +46,14 @@ def pytest_collection() -> Generator[None, Any, Any]:
         sys.path[:] = dict.fromkeys(sys.path)
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """Files without an example are not searched for one: each process of the tests does so, for a fifth of its
+    collection."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule) or b">>> " in file_path.read_bytes()]
 
 
 @pytest.fixture(autouse=True, scope="module")
