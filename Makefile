@@ -17,12 +17,12 @@ NOTEBOOKS_READY := $(DOCS_VENV)/.ready-for-notebooks
 # sources of torch again, which takes longer than most tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests run in parts, each whatever became of the one before: most of them three at a time, on two cores too, as those of
+# Tests run in parts, each whatever became of the one before: most of them four at a time, on two cores too, as those of
 # processes spend a third of their time waiting; one by one those that another test would disturb; at last, beside each
 # other, those that step engines in this process and in workers once more, without compiled loops, and those of worker
 # processes over what every system offers.
 PYTEST := $(BIN)/python -m pytest -q
-TOGETHER := -n 3 --dist worksteal
+TOGETHER := -n 4 --dist worksteal
 PARTS := test-together test-alone test-forms
 # The linter of the dashboard's JavaScript is a program from npm, installed when it is first used. A machine without npm,
 # or without a network at that moment, checks everything else.
@@ -43,7 +43,7 @@ CACHES := .pytest_cache
 CACHE = $(CACHES)/$@
 FAILED = $(CACHE)/v/cache/lastfailed
 FLAKY = $(CACHE)/flaky
-TRY = rm -f $(FAILED) $(FLAKY); $(PYTEST) -o cache_dir=$(CACHE)
+TRY = @echo 'make $@'; rm -f $(FAILED) $(FLAKY); $(PYTEST) -o cache_dir=$(CACHE)
 AGAIN = || { [ $$? -eq 1 ] && grep -o '".*::.*"' $(FAILED) > $(FLAKY) && [ `wc -l < $(FLAKY)` -le 3 ] && \
 	echo 'again, alone:' && $(PYTEST) -o cache_dir=$(CACHE) --last-failed
 TIMES := .pytest_cache/times
