@@ -39,7 +39,7 @@ from rookery.kernel.plain import dry_run
 from rookery.kernel.translate import called_once, translate
 from rookery.kernel.world import KernelWorld, own_codes
 from rookery.once import make_once, once
-from rookery.part_compiler import part
+from rookery.part_compiler import EntryCompiler, part
 
 INLINED = tuple(
     f"rookery.kernel.{name}"
@@ -133,7 +133,8 @@ def _refuse_endless(world: KernelWorld, made: tuple[str, bytes], line: str) -> N
 
 def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
     interrupt.prepare()
-    made = numba.cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
+    compiled_entry = numba.cfunc(signature, error_model="numpy", pipeline_class=EntryCompiler)
+    made = compiled_entry(getattr(function, "py_func", function))
     module = llvm.parse_assembly(made.inspect_llvm())
     return made.native_name, _target_machine().emit_object(module)
 
