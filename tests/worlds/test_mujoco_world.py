@@ -89,6 +89,7 @@ def test_each_env_has_its_own_parameters():
 
 
 @pytest.mark.few(1)
+@pytest.mark.usefixtures("plain_python")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_configure_finds_the_model_as_in_the_file(workers):
     """Also if it multiplies, or writes in some envs only: nothing is left of other steps and other envs."""
@@ -106,6 +107,7 @@ def test_configure_finds_the_model_as_in_the_file(workers):
     envs.close()
 
 
+@pytest.mark.slow
 def test_plain_python_configures_as_compiled_code_does():
     plain, compiled = (KernelEnv(RandomizedArm, mass=1.5, slide=0.2, plain=plain) for plain in (True, False))
     assert same(plain.reset(seed=3), compiled.reset(seed=3))
