@@ -4,6 +4,8 @@ and random settings.
     python benchmarks/search_quality.py [--jobs 1] [--worlds NAME ...] [--tools NAME ...] [--repetitions 5]
     python benchmarks/search_quality.py --tools rookery tpe random --trials 4 --steps 4000 --repetitions 2  # short
 
+Called again, it continues: searches that have ended are in a file.
+
 Every tool has 20 trials of 20,000 steps of PPO with one seed each, on one core, on each world, five times. The settings
 that it calls best are then trained again by the same library with seeds that no trial had, and the last agents play 50
 episodes each in Gymnasium's own env. On `crypto-signal`, bars of crypto with a planted signal, the score is the Sharpe
@@ -194,18 +196,41 @@ RUN = {
 }  # fmt: skip
 
 
-def measure(tool: str, world: str, repetition: int, budget: Budget, cores: SimpleQueue[int]) -> dict[str, Any]:
-    """One search in a process of its own, on one core of its own."""
+Job = tuple[str, str, int, int, int]  # tool, world, repetition, trials, steps
+
+
+def measure(job: Job, cores: SimpleQueue[int], file: Path) -> None:
+    """One search in a process of its own, on one core of its own. What it found is added to the file."""
+    tool, world, repetition, trials, steps = job
     core = cores.get()
-    words = ["--core", core, "--one", tool, world, repetition, "--trials", budget.trials, "--steps", budget.steps]
+    words = ["--core", core, "--one", tool, world, repetition, "--trials", trials, "--steps", steps]
     command = [sys.executable, __file__, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ONE_THREAD})
     cores.put(core)
     if done.returncode:
-        raise SystemExit(f"{tool} on {world} failed:\n{done.stderr[-2000:]}")
+        print(f"{world} {tool} {repetition} failed:\n{done.stderr[-2000:]}", flush=True)
+        return
     found = json.loads(done.stdout.strip().splitlines()[-1])
+    with file.open("a") as kept:
+        print(json.dumps({"job": job, **found}), file=kept)
     print(f"{world} {tool} {repetition}: {found['score']:.1f} in {found['seconds']:.0f} s", flush=True)
-    return found
+
+
+def finished(file: Path) -> dict[Job, dict[str, Any]]:
+    """The searches that have ended: each is made once."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return {(*row["job"],): row for row in rows}
+
+
+def measure_all(jobs: list[Job], file: Path, at_a_time: int) -> dict[Job, dict[str, Any]]:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    cores: SimpleQueue[int] = SimpleQueue()
+    for core in sorted(os.sched_getaffinity(0)):
+        cores.put(core)
+    done = finished(file)
+    with ThreadPoolExecutor(at_a_time) as pool:
+        list(pool.map(lambda job: measure(job, cores, file), [job for job in jobs if job not in done]))
+    return finished(file)
 
 
 def interval(differences: np.ndarray) -> tuple[float, float]:
@@ -223,6 +248,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help="of a trial (%(default)s)")
     parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
     parser.add_argument("--worlds", nargs="+", default=WORLDS)
+    parser.add_argument(
+        "--results", type=Path, default=Path("build/search_quality.jsonl"),
+        help="a line for each search that has ended, which is not made again (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--core", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", nargs=3, metavar=("TOOL", "WORLD", "REPETITION"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -236,21 +265,26 @@ def main() -> None:
         return
     tools = {world: [t for t in options.tools if (t, world) != ("rl_zoo3", SIGNAL)] for world in options.worlds}
     repetitions = range(options.repetitions)
-    jobs = [(tool, world, k) for k in repetitions for world in options.worlds for tool in tools[world]]
-    cores: SimpleQueue[int] = SimpleQueue()
-    for core in sorted(os.sched_getaffinity(0)):
-        cores.put(core)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        found = dict(zip(jobs, pool.map(lambda job: measure(*job, budget, cores), jobs), strict=True))
+    jobs = [(tool, world, k, *budget) for k in repetitions for world in options.worlds for tool in tools[world]]
+    found = measure_all(jobs, options.results, options.jobs)
     print(f"\n{'world':14} {'tool':8} {'score':>9} {'seconds':>8}   rookery's score less this one's, 95 % interval")
     for world in options.worlds:
-        own = np.array([found[("rookery", world, k)]["score"] for k in repetitions])
         for tool in tools[world]:
-            rows = [found[(tool, world, k)] for k in repetitions]
-            scores, seconds = (np.array([row[name] for row in rows]) for name in ("score", "seconds"))
-            low, high = interval(own - scores)
-            against = "" if tool == "rookery" else f"{np.mean(own - scores):8.1f}  ({low:.1f} to {high:.1f})"
-            print(f"{world:14} {tool:8} {scores.mean():9.1f} {seconds.mean():8.1f}   {against}")
+            ours, theirs = ([found.get((name, world, k, *budget)) for k in repetitions] for name in ("rookery", tool))
+            both = [pair for pair in zip(ours, theirs, strict=True) if None not in pair]
+            print(f"{world:14} {tool:8} {row_of(both)}")
+    if missing := [job[:3] for job in jobs if job not in found]:
+        raise SystemExit(f"{len(missing)} of {len(jobs)} searches failed: {missing}")
+
+
+def row_of(pairs: list[tuple[Any, ...]]) -> str:
+    """Scores, seconds and the difference, of repetitions in which rookery's search and this one ended."""
+    if not pairs:
+        return "no search ended"
+    ours, scores, seconds = np.array([(own["score"], row["score"], row["seconds"]) for own, row in pairs]).T
+    low, high = interval(ours - scores)
+    against = f"{np.mean(ours - scores):8.1f}  ({low:.1f} to {high:.1f})" if any(a is not b for a, b in pairs) else ""
+    return f"{scores.mean():9.1f} {seconds.mean():8.1f}   {against}"
 
 
 if __name__ == "__main__":
