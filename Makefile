@@ -199,6 +199,7 @@ test-forms: $(READY)
 	$(MAKE) --no-print-directory $(TWO_BY_TWO) test-portable-main; portable=$$?; \
 	wait $$plain; plain=$$?; cat $(VENV)/plain.log; exit $$((portable || plain))
 
+test-web: TOGETHER := -n 3 --dist worksteal  # each with a browser, which never waits
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
 	$(TRY) $(TOGETHER) -m 'web and not slow' tests/web/browser $(AGAIN) -m 'web and not slow' tests/web/browser; }
 
