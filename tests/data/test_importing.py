@@ -315,6 +315,26 @@ def test_an_absurd_spread_is_refused(values: float, unit: str) -> None:
         open_data({"EURUSD": rows}, spread=unit)
 
 
+def test_one_absurd_spread_is_refused_with_its_row() -> None:
+    rows = {"time": [START, START + 60, START + 120], "close": [1.1] * 3, "spread": [0.0001, 9.9, 0.0001]}
+    with pytest.raises(DataError, match=r"EURUSD row 1: the spread is 900 % of the price"):
+        open_data({"EURUSD": rows}, spread="price")
+
+
+def test_spreads_beside_tick_volumes_are_points_only_if_they_are_whole() -> None:
+    """Somebody has converted these prices' spreads: as points they would cost next to nothing."""
+    rows = {
+        "time": [START, START + 60],
+        "close": [1.10427, 1.10428],
+        "tick_volume": [9, 8],
+        "spread": [0.00012, 0.0002],
+    }
+    notes: list[str] = []
+    assert "spread" not in open_data({"EURUSD": rows}, notes=notes)["EURUSD"].columns
+    assert any("--spread" in note for note in notes)
+    assert open_data({"EURUSD": rows | {"spread": [12, 20]}})["EURUSD"]["spread"][0] == pytest.approx(6e-5 / 1.10427)
+
+
 def test_columns_of_vendors_are_kept_but_not_observed(tmp_path: Path) -> None:
     """Binance's `close_time` and `ignore` would otherwise take the place of the usual indicators."""
     header = "open_time,open,high,low,close,volume,close_time,quote_asset_volume,number_of_trades,ignore"

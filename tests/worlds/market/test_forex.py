@@ -267,6 +267,21 @@ def test_costs_from_the_data_need_their_column() -> None:
     assert info["spread_cost"] == pytest.approx(info["position"] * open_ * 0.002)
 
 
+@pytest.mark.parametrize(("column", "message"), [({"funding": 0.01}, "fraction"), ({"spread": 0.02}, "median spread")])
+def test_costs_from_the_data_in_another_unit_are_refused(column: dict[str, float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make(random_bars(**{"funding": 0.0, "spread": 0.0, **column}),
+             costs={"preset": "none", "funding": "data", "half_spread": "data"})  # fmt: skip
+
+
+def test_a_bar_whose_spread_can_only_be_an_error_is_refused() -> None:
+    """The median of the others does not show it, and a trade at that bar would pay all of it."""
+    data = random_bars(spread=0.0001)
+    data["EURUSD"]["spread"][7] = 3.0
+    with pytest.raises(DataError, match=r"EURUSD row 7: the spread is 600 %"):
+        make(data, costs={"preset": "none", "half_spread": "data"})
+
+
 @pytest.mark.slow
 def test_a_brokers_table_charges_each_night_and_three_of_them_on_wednesdays() -> None:
     """At five in New York, which is another hour of UTC after the clocks change; nothing for the weekend itself."""

@@ -14,6 +14,7 @@ from rookery.extras import load_polars
 
 METATRADER = ("tickvol", "tick_volume")  # columns beside which a spread is in points
 MOST = 0.02  # of the price, in the median bar
+WIDEST = 0.2  # in any bar: wider ones are errors of a feed, and would be charged in full
 MOST_DIGITS = 8
 
 
@@ -22,7 +23,7 @@ def half_spread(
 ) -> np.ndarray | None:
     """The column `spread` as half of it and a part of the price; None, with a note, if nobody says its unit."""
     unit, symbol = options.spread, printable(table.symbol)
-    if unit is None and any(plain_name(name) in METATRADER for name in table.frame.columns):
+    if unit is None and _is_metatrader(table, values):
         unit = "points"
         options.note(f"{symbol}: the spread is in points, as in all files of MetaTrader; --spread names another unit")
     if unit is None:
@@ -38,7 +39,14 @@ def half_spread(
     table.refuse_where(half < 0, "the spread is negative")
     found = half if unit.endswith("fraction") else half / close
     refuse_absurd(found, f"{printable(table.place)}: {symbol}", unit)
+    table.refuse_where(2 * found > WIDEST, lambda row: too_wide(found[row]))
     return found
+
+
+def _is_metatrader(table: SourceTable, values: np.ndarray) -> bool:
+    """Whether spreads are in points: MetaTrader writes integers. Others were converted by somebody."""
+    known = values[np.isfinite(values)]
+    return any(plain_name(name) in METATRADER for name in table.frame.columns) and bool((known == known.round()).all())
 
 
 def _digits(table: SourceTable, columns: Sequence[str]) -> int:
@@ -61,3 +69,8 @@ def refuse_absurd(half: np.ndarray, where: str, unit: str = "a part of the price
             f"{where}: read as {unit}, the median spread is {100 * middle:,.4g} % of the price, and more than "
             f"{100 * MOST:g} % can only be another unit: import the bars with the right --spread"
         )
+
+
+def too_wide(half: float) -> str:
+    """What is wrong with the spread of one bar."""
+    return f"the spread is {200 * half:,.4g} % of the price, more than {100 * WIDEST:g} %: remove or correct the bar"

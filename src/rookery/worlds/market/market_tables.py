@@ -18,7 +18,7 @@ import numpy as np
 from rookery.data.calendars import segments, timeframe_name
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import add_features, feature_columns
-from rookery.data.importing.spreads import refuse_absurd
+from rookery.data.importing.spreads import WIDEST, refuse_absurd, too_wide
 from rookery.data.opened_data import NAME as ANYTRADING
 from rookery.data.opened_data import anytrading_bars, anytrading_file, open_data
 from rookery.data.shared_tables import shared
@@ -27,6 +27,7 @@ from rookery.data.storage import fingerprint
 from rookery.data.synth import shipped
 from rookery.errors import DataError, OptionError
 
+HIGHEST_FUNDING = 0.005  # half of all payments of a market are lower; rates in percent are not
 FORMAT = 4  # of the tables; part of their name in the cache
 
 
@@ -151,8 +152,28 @@ def need_column(bars: Bars, column: str) -> np.ndarray:
         more = ": import the bars with --spread, which names its unit" if column == "spread" else ""
         raise DataError(f"{bars.symbol}: the costs take {column!r} from the data, which have no such column{more}")
     if column == "spread":
-        refuse_absurd(bars[column], bars.symbol)
+        _refuse_spreads(bars)
+    if column == "funding":
+        _refuse_percent(bars)
     return bars[column]
+
+
+def _refuse_spreads(bars: Bars) -> None:
+    refuse_absurd(bars["spread"], bars.symbol)
+    wide = np.flatnonzero(2 * bars["spread"] > WIDEST)
+    if len(wide):
+        raise DataError(f"{bars.symbol} row {wide[0]}: {too_wide(bars['spread'][wide[0]])}")
+
+
+def _refuse_percent(bars: Bars) -> None:
+    """Refuse a column `funding` whose unit must be another one."""
+    rates = bars["funding"]
+    paid = np.abs(rates[np.isfinite(rates) & (rates != 0.0)])
+    if len(paid) and np.median(paid) > HIGHEST_FUNDING:
+        raise DataError(
+            f"{bars.symbol}: the median of the column funding is {np.median(paid):g}, which is "
+            f"{100 * np.median(paid):g} % of a position at once: it should be a fraction, such as 0.0001 for 0.01 %"
+        )
 
 
 def find_stretches(times: np.ndarray, usable: np.ndarray, dataset: Dataset, first_row: int) -> np.ndarray:

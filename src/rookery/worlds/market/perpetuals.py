@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from rookery.data.dataset import Dataset
-from rookery.errors import DataError, OptionError
+from rookery.errors import OptionError
 from rookery.worlds.market.costs import Costs
-from rookery.worlds.market.crypto_rules import CLOSE, FUNDING, OPEN
+from rookery.worlds.market.crypto_rules import CLOSE, OPEN
 from rookery.worlds.market.inside_bar import INSIDE_BAR, run_with_orders
 from rookery.worlds.market.market_options import refuse_unknown, with_own_names
 from rookery.worlds.market.market_tables import Layout
@@ -35,7 +35,6 @@ SPOT: dict[str, Any] = {
 }  # fmt: skip
 PARAMETERS: dict[str, Any] = {**SPOT, "leverage": 3.0, "benchmark_weight": 0.0}
 ORDERS: dict[str, Any] = {"widest_order": 0.05, "inside_bar": 0}  # of actions that say limits and stops
-HIGHEST_FUNDING = 0.005  # half of all payments of a market are lower; rates in percent are not
 
 
 class Perpetuals(MarginAccount):
@@ -137,20 +136,8 @@ def with_funding_times(dataset: Dataset, columns: Sequence[str], layout: Layout,
     """The tables of a layout, with the number of funding times in each bar: every so many hours since midnight UTC, and
     once a bar if `hours` is 0. A bar that is complete at such a time contains it."""
     tables = layout(dataset, columns)
-    refuse_percent(tables["bars"][:, :, FUNDING], dataset)
     times, seconds = tables["times"], hours * 3600
     begins = times - dataset.timeframe
     counts = times // seconds - begins // seconds if seconds else np.ones(len(times))
     tables["bars"][:, :, FUNDING_TIMES] = counts[:, None]
     return tables
-
-
-def refuse_percent(rates: np.ndarray, dataset: Dataset) -> None:
-    """Refuse a column `funding` whose unit must be another one."""
-    for symbol, column in zip(dataset.symbols, rates.T, strict=True):
-        paid = np.abs(column[np.isfinite(column) & (column != 0.0)])
-        if len(paid) and np.median(paid) > HIGHEST_FUNDING:
-            raise DataError(
-                f"{symbol}: the median of the column funding is {np.median(paid):g}, which is "
-                f"{100 * np.median(paid):g} % of a position at once: it should be a fraction, such as 0.0001 for 0.01 %"
-            )
