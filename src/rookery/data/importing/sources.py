@@ -24,7 +24,7 @@ SYNONYMS = {
     "high": ("high", "h", "high_price"),
     "low": ("low", "l", "low_price"),
     "close": ("close", "c", "close_price", "closing_price", "last", "price", "close_last"),
-    "volume": ("volume", "vol", "v", "base_volume", "tick_volume", "tickvol", "volume_base", "volume_usd"),
+    "volume": ("volume", "vol", "v", "base_volume", "tick_volume", "tickvol", "volume_base"),
     "symbol": ("symbol", "ticker", "tic", "asset", "instrument", "pair", "coin", "name", "code"),
     "adjusted": ("adj_close", "adjclose", "adjusted_close", "close_adj", "adj"),
 }  # fmt: skip
