@@ -196,6 +196,15 @@ def test_dates_of_dukascopy_that_a_spreadsheet_wrote_are_not_guessed(tmp_path: P
     assert_same(read, opened(tmp_path, "dukascopy", text_of("dukascopy")))
 
 
+def test_files_of_ninjatrader_are_not_taken_for_those_of_histdata(tmp_path: Path) -> None:
+    """They differ in their volumes only, and are on another clock."""
+    text = text_of("histdata").replace(";0\n", ";25\n")
+    with pytest.raises(DataError, match="should name the columns"):
+        opened(tmp_path, "histdata", text)
+    read = opened(tmp_path, "histdata", text, format="histdata", timezone="UTC")
+    assert read.bars[0].times[0] == FIRST + 60 and read.bars[0]["volume"][0] == 25
+
+
 def test_a_long_value_is_shortened_in_the_message(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a finite number") as error:
         opened(tmp_path, "kraken", text_of("kraken").replace("42396.5", "x" * 5000))

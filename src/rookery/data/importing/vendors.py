@@ -100,7 +100,8 @@ LAYOUTS = (
            rf"\d{{4}}\.\d\d\.\d\d\|\d\d:\d\d:\d\d{_numbers(7)}", clock=BROKER_CLOCK, prepare=_without_empty_volume),
     VendorLayout("metatrader4", "MetaTrader 4's export", (), ("date", "time", *BARS),
            rf"\d{{4}}\.\d\d\.\d\d\|\d\d:\d\d{_numbers(5)}", clock=BROKER_CLOCK),
-    VendorLayout("histdata", "histdata.com's bars", (), ("time", *BARS), rf"\d{{8}} \d{{6}}{_numbers(5)}",
+    VendorLayout("histdata", "histdata.com's bars", (), ("time", *BARS),
+           rf"\d{{8}} \d{{6}}{_numbers(4)}\|0",  # NinjaTrader writes the same with volumes, on another clock
            {"timezone": "Etc/GMT+5", "date_format": "%Y%m%d %H%M%S"}),
     VendorLayout("stooq", "Stooq's bulk files", ("ticker", "per", "date", "time", "close", "openint"), (), "",
            {"date_format": "%Y%m%d %H%M%S", "timezone": "Europe/Warsaw", "time_is": "end"}, prepare=_stooq_clock),
