@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError
+from rookery.performance import overfitting
 from rookery.performance.overfitting import (
     backtest_overfitting,
     deflated_sharpe,
@@ -102,6 +103,14 @@ def test_overfitting_against_loops(groups: int, trials: int) -> None:
     assert (found.probability, found.loss) == pytest.approx(slow_overfitting(returns, groups))
 
 
+def test_overfitting_is_computed_in_parts_that_fit_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    returns = np.random.default_rng(1).normal(0.01, 1, (96, 20))
+    whole = backtest_overfitting(returns, groups=8)
+    monkeypatch.setattr(overfitting, "CHUNK", 20 * 3 * 8 * 9)  # 9 of the 70 choices
+    parts = backtest_overfitting(returns, groups=8)
+    assert parts.slope == pytest.approx(whole.slope) and parts.logits == pytest.approx(whole.logits)
+
+
 def test_overfitting_of_trials_with_the_same_mean() -> None:
     """The example in the documentation of the R package pbo (100 trials, 2,400 rows, 8 groups, all with the same mean
     and standard deviation over all rows): the probability is 1, and every choice loses."""
@@ -132,6 +141,7 @@ def test_rows_that_do_not_divide_and_trials_that_never_trade() -> None:
         lambda: backtest_overfitting(np.zeros(100)),
         lambda: backtest_overfitting(np.zeros((100, 2)), groups=5),
         lambda: backtest_overfitting(np.zeros((100, 2)), groups=60),
+        lambda: backtest_overfitting(np.zeros((100, 2)), groups=22),
         lambda: backtest_overfitting(np.full((100, 2), np.nan)),
         lambda: probabilistic_sharpe(0.1, 1),
         lambda: probabilistic_sharpe(2.0, 100, skewness=5),

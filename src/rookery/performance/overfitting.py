@@ -18,6 +18,8 @@ from rookery.performance.ratios import NO_SPREAD
 
 NORMAL = NormalDist()
 EULER_MASCHERONI = 0.5772156649015329
+MOST_GROUPS = 20  # 184,756 choices; with 30 there are 155 million
+CHUNK = 4_000_000  # sums at a time
 
 
 def moments(returns: np.ndarray) -> dict[str, float]:
@@ -134,8 +136,8 @@ def backtest_overfitting(returns: np.ndarray, groups: int = 16) -> Overfitting:
     Args:
         returns: An array (periods, trials): the returns of every strategy or setting that was compared, not only of the
         best.
-        groups: The number of stretches of rows, even. Each choice of half of them is the first half once: 12,870
-            choices with 16.
+        groups: The number of stretches of rows, even, at most 20. Each choice of half of them is the first half once:
+            12,870 choices with 16.
 
     >>> luck = np.random.default_rng(1).normal(0, 0.01, (960, 50))
     >>> backtest_overfitting(luck, groups=8).probability > 0.2
@@ -144,8 +146,11 @@ def backtest_overfitting(returns: np.ndarray, groups: int = 16) -> Overfitting:
     values = np.asarray(returns, np.float64)
     if values.ndim != 2 or values.shape[1] < 2 or not np.isfinite(values).all():
         raise OptionError(f"give finite returns (periods, trials) of at least 2 trials; it got {values.shape}")
-    if groups < 2 or groups % 2 or groups > len(values) // 2:
-        raise OptionError(f"groups={groups!r}: give an even number, with at least 2 of the {len(values)} rows in each")
+    if groups % 2 or not 2 <= groups <= min(MOST_GROUPS, len(values) // 2):
+        raise OptionError(
+            f"groups={groups!r}: give an even number up to {MOST_GROUPS}, with at least 2 of the {len(values)} rows in "
+            "each"
+        )
     edges = np.arange(groups) * len(values) // groups
     powers = np.ones_like(values), values, values**2
     return block_overfitting(np.stack([np.add.reduceat(each, edges, axis=0) for each in powers], axis=-1))
@@ -154,21 +159,28 @@ def backtest_overfitting(returns: np.ndarray, groups: int = 16) -> Overfitting:
 def block_overfitting(sums: np.ndarray) -> Overfitting:
     """The same from the sums over blocks of rows: an array (blocks, trials, 3) with the number of returns of each trial
     in each block, their sum, and the sum of their squares."""
+    halves = _halves(len(sums))
+    most = max(1, CHUNK // sums[0].size)
+    parts = [_best_of_halves(sums, halves[start : start + most]) for start in range(0, len(halves), most)]
+    best, after, rank = (np.concatenate(each) for each in zip(*parts, strict=True))
+    logits = np.log(rank / (1 - rank))
+    before = best - best.mean()
+    slope = float(before @ after / (before @ before)) if before @ before > 0 else 0.0
+    return Overfitting(float((logits <= 0).mean()), float((after < 0).mean()), slope, logits)
+
+
+def _best_of_halves(sums: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each choice of blocks: the highest Sharpe ratio in them, that of the same trial in the others, and its rank
+    there, from 0 to 1."""
     blocks, trials = sums.shape[:2]
-    chosen = _halves(blocks)
     first, second = (
         _sharpes(*np.moveaxis((half @ sums.reshape(blocks, -1)).reshape(-1, trials, 3), -1, 0))
         for half in (chosen, 1 - chosen)
     )
-    best = first.argmax(axis=1)
-    rows = np.arange(len(best))
+    rows, best = np.arange(len(first)), first.argmax(axis=1)
     after = second[rows, best]
     below = (second < after[:, None]).sum(axis=1) + ((second == after[:, None]).sum(axis=1) + 1) / 2  # mean of ties
-    rank = below / (trials + 1)
-    logits = np.log(rank / (1 - rank))
-    before = first[rows, best] - first[rows, best].mean()
-    slope = float(before @ after / (before @ before)) if before @ before > 0 else 0.0
-    return Overfitting(float((logits <= 0).mean()), float((after < 0).mean()), slope, logits)
+    return first[rows, best], after, below / (trials + 1)
 
 
 def _halves(groups: int) -> np.ndarray:
