@@ -160,10 +160,10 @@ def test_periods_that_do_not_exist() -> None:
 
 def test_the_summary_says_with_what_it_is_annualised() -> None:
     equity = np.array([100, 110, 99, 108.9])
-    figures = summarise(equity, 252, exposure=np.array([0.5, 0.0, 1.0]), turnover=np.array([0.5, 0.5, 1.0]))
+    figures = summarise(equity, 252, exposure=np.array([0.5, 0.0, -1.0]), turnover=np.array([0.5, 0.5, 1.0]))
     assert figures["periods_per_year"] == 252 and figures["periods"] == 3
     assert figures["sharpe"] == pytest.approx(sharpe(ratios.simple_returns(equity)) * math.sqrt(252))
-    assert figures["mean_exposure"] == 0.5 and figures["time_in_market"] == pytest.approx(2 / 3)
+    assert figures["mean_exposure"] == pytest.approx(-1 / 6) and figures["time_in_market"] == pytest.approx(2 / 3)
     assert figures["turnover"] == 2 and figures["annual_turnover"] == pytest.approx(168)
     assert figures["max_drawdown"] == pytest.approx(0.1) and figures["recovered"] is False
     assert "turnover" not in summarise(equity, 252)

@@ -85,7 +85,7 @@ def summarise(
     Args:
         equity: The value of the account, from before the first step to after the last.
         periods_per_year: How many steps a year has: see `periods_per_year`.
-        exposure: For each step, the value of all positions as a part of the equity.
+        exposure: For each step, the value of all positions as a part of the equity; negative if short.
         turnover: For each step, the traded value as a part of the equity.
 
     >>> figures = summarise(np.array([100.0, 110.0, 99.0, 108.9]), periods_per_year=252)
@@ -112,7 +112,7 @@ def summarise(
     }
     if exposure is not None:
         held = np.asarray(exposure, np.float64)
-        figures |= {"mean_exposure": float(held.mean()), "time_in_market": float((held > 0).mean())}
+        figures |= {"mean_exposure": float(held.mean()), "time_in_market": float((held != 0).mean())}
     if turnover is not None:
         traded = np.asarray(turnover, np.float64)
         yearly = float(traded.mean() * periods_per_year)
