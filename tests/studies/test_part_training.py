@@ -5,10 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from contextlib import ExitStack
 
 import pytest
 
 from rookery.config import build_config
+from rookery.files import try_lock
+from rookery.studies.trials import part_training
 from rookery.studies.trials.part_training import (
     FAILED,
     FINISHED,
@@ -123,3 +126,19 @@ def test_what_another_worker_trains_is_left_to_it(trial, tmp_path):
     with part_lock(tmp_path, parts[0]) as free:
         assert free and train_parts(parts, tmp_path, lambda part: True, done=lambda part, _: done.append(part.name))
     assert done == ["seed-1"]
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_a_lock_whose_holder_leaves_while_it_is_opened_is_that_of_the_next_one(trial, tmp_path, monkeypatch):
+    """The file that was opened has lost its name: others would lock another one."""
+    part, first = part_of(trial, "seed-0", seed=0), ExitStack()
+    assert first.enter_context(part_lock(tmp_path, part))
+
+    def late(fd):
+        first.close()
+        try_lock(fd)
+
+    monkeypatch.setattr(part_training, "try_lock", late)
+    with part_lock(tmp_path, part) as second, part_lock(tmp_path, part) as third:
+        assert second and not third
+    assert not list(tmp_path.glob("*.lock"))

@@ -9,7 +9,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -92,16 +92,33 @@ def train_parts(
 @contextmanager
 def part_lock(folder: Path, part: TrialPart) -> Iterator[bool]:
     """Whether this process may train the part: not while another one does. A killed process holds no lock."""
-    fd = open_plain(folder / f"{part.run_name}.lock", os.O_RDWR | os.O_CREAT)
+    path = folder / f"{part.run_name}.lock"
+    fd = _locked(path)
     try:
+        yield fd is not None
+    finally:
+        if fd is not None:
+            with suppress(OSError):  # Windows removes no open file
+                path.unlink()
+            os.close(fd)
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor of the file, locked; None while another process has it. Its holder removes the file at the end: one
+    that was opened before that, and locked after it, has lost its name, and the next one is opened."""
+    while True:
+        fd, is_named = open_plain(path, os.O_RDWR | os.O_CREAT), False
         try:
             try_lock(fd)
-            free = True
+            with suppress(FileNotFoundError):
+                is_named = os.path.samestat(os.fstat(fd), path.stat())
         except BlockingIOError:
-            free = False
-        yield free
-    finally:
-        os.close(fd)
+            return None
+        finally:
+            if not is_named:
+                os.close(fd)
+        if is_named:
+            return fd
 
 
 def train_part(part: TrialPart, watcher: Callback | None = None) -> PartOutcome:
