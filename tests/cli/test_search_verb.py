@@ -28,7 +28,7 @@ def test_flags_are_keys_of_the_configuration():
         (["CartPole-v1", "--timeout", "soon"], "20h"),
         (["CartPole-v1", "--gpu", "0"], "cuda"),
         (["CartPole-v1", "--set", 'search.space={"ppo.clipp" = {uniform = [0.1, 0.3]}}'], "ppo.clip"),
-        (["CartPole-v1", "--study-name", "../x"], "study_name"),
+        (["CartPole-v1", "--study-name", "../x"], "folder name of letters"),
         (["NoSuchWorld-v1"], "NoSuchWorld"),
         (["CartPole-v1", "--name", "x"], "--name"),
         (["CartPole-v1", "--address", "auto"], "--address is for a Ray cluster: give --on ray as well"),

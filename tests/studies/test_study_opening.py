@@ -43,6 +43,8 @@ def test_a_study_is_continued_by_its_settings(tmp_path: Path) -> None:
      pytest.param({"world": "Acrobot-v1"}, r'world = "Acrobot-v1" \("CartPole-v1" before\)', marks=pytest.mark.slow),
      pytest.param({"ppo": {"epochs": 3}}, r"ppo\.epochs = 3 \(.* before\)", marks=pytest.mark.slow),
      ({"search": {"space": {"ppo.gamma": {"uniform": [0.9, 1]}}}}, r'search\.space = \{"ppo\.gamma".*\(\{\} before\)'),
+     ({"world": "Acrobot-v1", "ppo": {"epochs": 3, "clip": 0.1, "gamma": 0.9, "entropy": 0.1, "activation": "relu"}},
+      r'world = "Acrobot-v1"'),
      pytest.param({"search": {"seeds": 5}}, r"search\.seeds = 5 \(3 before\)", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_what_makes_trials_incomparable_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:

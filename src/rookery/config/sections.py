@@ -260,6 +260,7 @@ class SearchOptions(ConfigTable):
     study_name: Annotated[str | None, Inside("its pattern")] = key(
         None, "Name of the study; if omitted, made of world and learner. A study of that name is continued.",
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}$",
+        json_schema_extra={"words": "a folder name of letters, digits and any of _ . + = , @ -"},
     )  # fmt: skip
     studies_dir: Annotated[str, Inside("a recorded study is where it was found")] = key(
         "studies", "Folder that contains one folder per study.", min_length=1

@@ -209,7 +209,7 @@ def check_same(name: str, recorded: Mapping[str, Any], given: Mapping[str, Any])
     """
     before, now = (flat(each, whole=WHOLE) for each in (rename_old_keys(recorded), json.loads(json.dumps(given))))
     fixed = [key for key in before if key in now and key not in FREE and not key.startswith(FREE_SECTIONS)]
-    different = [key for key in fixed if before[key] != now[key]]
+    different = sorted((key for key in fixed if before[key] != now[key]), key=lambda key: key.count("."))  # world first
     if not different:
         return
     shown = ", ".join(f"{key} = {_text(now[key])} ({_text(before[key])} before)" for key in different[:SHOWN])
