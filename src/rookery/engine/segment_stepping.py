@@ -76,9 +76,10 @@ class Restarts:
         if len(times) >= limit:
             first = self._first[key]
             last = "" if cause == first else f"\nThe last one:\n{cause}"
+            error = first.rstrip().rpartition("\n")[2]  # a list of failed runs shows the first line only
             raise RestartLimit(
                 f"{kind} {number} failed again after {len(times)} restarts within {window:g} s "
-                f"(max_restarts={limit})\nThe first failure:\n{first}{last}"
+                f"(max_restarts={limit}): {error}\nThe first failure:\n{first}{last}"
             )
         times.append(now)
         self.total += 1
