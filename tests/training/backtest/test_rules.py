@@ -110,6 +110,11 @@ def test_a_rule_that_knows_the_future_is_refused() -> None:
         (lambda bars: np.ones(3), "one target per bar"),
         (lambda bars: np.full(len(bars), np.nan), "row 0 is not a finite number"),
         (lambda bars: np.full(len(bars), 2.0), "a target is 2"),
+        (lambda bars: ["buy"] * len(bars), "one number per bar"),
+        (
+            lambda bars: np.random.default_rng().random(len(bars)),
+            "another target for row 0 of EURUSD when it is called",
+        ),
         ("rule:nothing", "the rules are momentum, mean_reversion"),
     ],
 )

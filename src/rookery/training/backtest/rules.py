@@ -108,7 +108,11 @@ def targets_of(rule: Rule, name: str, data: Dataset) -> dict[str, np.ndarray]:
 
 
 def _asked(rule: Rule, name: str, bars: Bars) -> np.ndarray:
-    targets = np.asarray(rule(bars), np.float64)
+    given = rule(bars)
+    try:
+        targets = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"{name}: a rule returns one number per bar, from -1 to 1, got {given!r:.60}") from None
     if targets.shape != (len(bars),):
         raise OptionError(f"{name}: a rule returns one target per bar, ({len(bars)},), got {targets.shape}")
     if not np.isfinite(targets).all():
@@ -125,12 +129,28 @@ def _refuse_future(rule: Rule, name: str, bars: Bars, targets: np.ndarray) -> No
     for cut in CUTS:
         rows = max(1, int(cut * len(bars)))
         again = _asked(rule, name, bars.rows(slice(0, rows)))
-        wrong = np.flatnonzero(~np.isclose(again, targets[:rows], rtol=1e-9, atol=1e-12))
+        wrong = _different(again, targets[:rows])
         if len(wrong):
+            _refuse_chance(rule, name, bars, targets)
             raise OptionError(
                 f"{name} knows the future: its target of row {wrong[0]} of {bars.symbol} is {targets[wrong[0]]:g}, and "
                 f"{again[wrong[0]]:g} without the bars after row {rows - 1}"
             )
+
+
+def _refuse_chance(rule: Rule, name: str, bars: Bars, targets: np.ndarray) -> None:
+    """Refuse a rule that answers the same bars differently: it draws, or remembers an earlier call."""
+    wrong = _different(_asked(rule, name, bars), targets)
+    if len(wrong):
+        raise OptionError(
+            f"{name} gives another target for row {wrong[0]} of {bars.symbol} when it is called again with the same "
+            "bars: seed its random numbers in each call, and keep nothing between calls"
+        )
+
+
+def _different(targets: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The rows in which they differ by more than rounding."""
+    return np.flatnonzero(~np.isclose(targets, others, rtol=1e-9, atol=1e-12))
 
 
 class RulePlayer:
