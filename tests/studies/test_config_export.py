@@ -60,7 +60,7 @@ def test_the_verified_trial_is_exported_and_another_on_request() -> None:
     verified = {1: VerifiedTrial(1, 0.9, None, {"1000": 0.9})}
     made = StudyView("demo", None, "a.db", True, trials, BASE.model_dump(mode="json"), verified, (True,))
     assert exported_config(made).trial == 1
-    assert "Value with 1 held-out seeds: 0.9" in exported_config(made).text
+    assert "Value with 1 held-out seed: 0.9" in exported_config(made).text
     assert "gamma = 0.92\n" in exported_config(made, 2).text
     with pytest.raises(StudyError, match="no trial 9: it has 3 trials"):
         exported_config(made, 9)

@@ -21,7 +21,7 @@ from rookery.console import printable
 from rookery.errors import ConfigError, OptionError, StudyError
 from rookery.files import read_plain, replace_file
 from rookery.learners.registry import option_classes
-from rookery.monitor.formatting import number
+from rookery.monitor.formatting import number, plural
 from rookery.studies.storage.study_view import StudyView, TrialView
 
 LARGEST = 16 << 20  # bytes of a run's config.json
@@ -142,7 +142,7 @@ def _header(study: StudyView, trial: TrialView, notes: list[str]) -> str:
     if trial.value is not None:
         lines.append(f"Value when it was tuned: {number(trial.value)}{_interval(trial.interval)}")
     if verified is not None:
-        seeds = f"{len(verified.values)} held-out seeds"
+        seeds = plural(len(verified.values), "held-out seed")
         lines.append(f"Value with {seeds}: {number(verified.iqm)}{_interval(verified.interval)}")
     lines += [printable(note) for note in notes]
     return "".join(f"# {line}\n" for line in lines)

@@ -15,7 +15,7 @@ from rich.text import Text
 from rookery import printing
 from rookery.console import printable
 from rookery.errors import RookeryError
-from rookery.monitor.formatting import count, divide_cells, duration, number, percent, rate
+from rookery.monitor.formatting import count, divide_cells, duration, number, percent, plural, rate
 from rookery.studies.report.report import FOLD, StudyReport
 from rookery.studies.report.study_figures import study_figures
 from rookery.studies.storage.study_folder import study_folders
@@ -198,7 +198,7 @@ def best_part(report: StudyReport) -> RenderableType | None:
     values = printing.table("", "", "value>", "95 % interval", "of")
     values.add_row("tuning", value_text(trial.value), _interval(trial.interval), _parts_of(trial))
     if verified is not None:
-        seeds = f"{len(verified.values)} held-out seeds"
+        seeds = plural(len(verified.values), "held-out seed")
         values.add_row(Text("held-out", "green"), value_text(verified.iqm), _interval(verified.interval), seeds)
     for place, other in enumerate(trial.values[1:], start=2):
         values.add_row(f"objective {place}", value_text(other), "", "")

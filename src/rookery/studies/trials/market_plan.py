@@ -22,7 +22,7 @@ from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
 from rookery.files import replace_file
 from rookery.performance.worth import CONFIDENCE, annual_sharpe, beyond, excess_moments, least_sharpe
-from rookery.studies.trials.plans import TrialPart, Values, part_of
+from rookery.studies.trials.plans import SEVERAL, TrialPart, Values, part_of
 from rookery.studies.trials.pruning import BY_EVALUATIONS
 from rookery.training.backtest.backtest import world_to_test
 from rookery.training.backtest.joined_account import JoinedAccount, join
@@ -91,8 +91,10 @@ class CrossValidationPlan:
         found = list(values.values())
         return float(np.mean(found) - SPREAD_WEIGHT * np.std(found))
 
-    def interval(self, values: Values) -> tuple[float, float]:
-        """About 95 % for the total. Folds share bars, so that the true one is wider."""
+    def interval(self, values: Values) -> tuple[float, float] | None:
+        """About 95 % for the total; None for a single value. Folds share bars, so that the true one is wider."""
+        if len(values) < SEVERAL:
+            return None
         found: Sequence[float] = list(values.values())
         low, high = interval_of(found)
         less = SPREAD_WEIGHT * float(np.std(found))
