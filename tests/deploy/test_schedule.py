@@ -77,6 +77,8 @@ def test_the_champion_trades_on_paper_after_the_gate(plan: Plan, monkeypatch: py
         "data": "finished", "search": "finished", "promote": "finished", "paper": "failed", "parity": "skipped",
     }  # fmt: skip
     assert len(alerts.sent) == 1 and commands.verbs[-1] == "paper"
+    without, _ = run(replace(traded, paper=None), commands)
+    assert set(states(without).values()) == {"finished"}  # its exit status is not that of the account's
 
 
 def test_nothing_trades_on_paper_before_the_first_promotion(plan: Plan, tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_nothing_trades_on_paper_before_the_first_promotion(plan: Plan, tmp_path
     assert commands.verbs == ["data", "search", "deploy"]
 
 
-def test_a_period_is_done_once(plan: Plan) -> None:
-    """Data, search, promotion, in this order; a restart in the same period does nothing."""
+def test_a_period_is_done_once(plan: Plan, caplog: pytest.LogCaptureFixture) -> None:
+    """Data, search, promotion, in this order; a restart in the same period does nothing, and says so."""
     commands = Commands(deploy="""echo '{"action": "promoted", "text": "version 3", "more": 1}'""")
     state, alerts = run(plan, commands)
     assert commands.verbs == ["data", "search", "deploy"] and not alerts.sent
@@ -101,6 +103,7 @@ def test_a_period_is_done_once(plan: Plan) -> None:
     assert json.loads(plan.state_file.read_text()) == state
     again, _ = run(plan, commands)
     assert again == state and len(commands.calls) == 3
+    assert "nothing is left to do" in caplog.text
 
 
 def test_a_new_period_begins_anew(plan: Plan) -> None:

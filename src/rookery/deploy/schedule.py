@@ -195,17 +195,20 @@ class Schedule:
                     return state
 
     def _run_period(self, period: str) -> dict[str, Any]:
-        state = self._read(period)
-        for step in self.plan.steps(period):
-            done = state["steps"].get(step.name, {})
-            if done.get("state") == "finished" or self._stopped.is_set():
-                continue
+        state, steps = self._read(period), self.plan.steps(period)
+        left = [step for step in steps if state["steps"].get(step.name, {}).get("state") != "finished"]
+        if not left:
+            say(f"{self.plan.name}: nothing is left to do for {period}")
+        for step in left:
+            if self._stopped.is_set():
+                break
             reason = self._why_skipped(step, state)
             outcome = {"state": "skipped", "reason": reason} if reason else self._do(step)
             if outcome is not None:
                 state["steps"][step.name] = {**outcome, "time": datetime.now(UTC).isoformat(timespec="seconds")}
                 replace_file(self.plan.state_file, [json.dumps(state, indent=2).encode(), b"\n"])
-        return state
+        known = {step.name: state["steps"][step.name] for step in steps if step.name in state["steps"]}
+        return {**state, "steps": known}  # an earlier plan of this period may have had others
 
     def _why_skipped(self, step: Step, state: Mapping[str, Any]) -> str:
         if step.needs and state["steps"].get(step.needs, {}).get("state") != "finished":
