@@ -75,7 +75,7 @@ def search(
         study_name: Name of the study; made of world and learner if omitted.
         jobs: How many trials are trained at the same time, each in a process of its own.
         storage: A SQLite file or the URL of a database; if omitted, a file in the study's folder.
-        timeout: Time after which no trial is begun, such as "20h" or a number of seconds.
+        timeout: Time for everything, such as "20h" or a number of seconds: trials end early enough to verify the best.
         sampler: "tpe", "gp", "cmaes", "random" or "grid".
         studies_dir: Folder that contains one folder per study.
         space: What varies, such as `{"ppo.learning_rate": {"log": [1e-5, 1e-2]}}`; a space of the learner's if omitted.
@@ -188,7 +188,7 @@ class StudySearch:
         try:
             with SearchScreen(self.search.n_trials, panel, verbose) as screen:
                 signalled = self._supervised(screen, jobs, train=True)
-                if self.reason == "timeout" and self.search.verify:
+                if self.reason == "timeout" and not self._all_verified():
                     signalled = self._supervised(screen, jobs, train=False)
         except RookeryError as error:
             self._alert(str(error))
@@ -247,6 +247,12 @@ class StudySearch:
         seconds = [part["seconds"] for part in parts if part.get("seconds")]
         runs = self.search.verify * self.search.verify_seeds
         return runs / workers * sum(seconds) / len(seconds) if seconds else 0.0
+
+    def _all_verified(self) -> bool:
+        """Whether workers for the verification would be started in vain: each takes seconds of a core for that."""
+        view = self._read()
+        best = sorted(view.of_state("finished"), key=lambda trial: (-trial.values[0], trial.number))
+        return all(trial.number in view.verified for trial in best[: self.search.verify])
 
     def _view(self) -> StudyView:
         """The study as it was a moment ago, or when its database answered last: workers wait for it, and end the search
