@@ -113,6 +113,21 @@ def test_a_row_per_trade_is_two_signals(form: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(targets(tmp_path, TRADE_FILES[form])["BTC"], TRADES)
 
 
+SIZED = {
+    "words": "time,side,weight\n2024-01-02 09:10,buy,0.5\n2024-01-03 00:30,sell,0.25\n2024-01-04 08:05,exit,\n",
+    "numbers": "time,weight,signal\n2024-01-02 09:10,50%,1\n2024-01-03 00:30,25%,-1\n2024-01-04 08:05,1,0\n",
+    "signs": "time,side,weight\n2024-01-02 09:10,buy,0.5\n2024-01-03 00:30,sell,-0.25\n2024-01-04 08:05,exit,1\n",
+    "trades": "entry_time,exit_time,side,weight\n2024-01-02 09:10,2024-01-03 00:30,long,0.5\n"
+    "2024-01-03 00:30,2024-01-04 08:05,short,-0.25\n",
+}
+
+
+@pytest.mark.parametrize("form", SIZED)
+def test_a_weight_is_the_size_of_a_direction(form: str, tmp_path: Path) -> None:
+    """Alone, it would make a long position of what is to be sold."""
+    np.testing.assert_array_equal(targets(tmp_path, SIZED[form])["BTC"], expected((34, 0.5), (49, -0.25), (81, 0)))
+
+
 def test_tradingviews_list_of_trades_is_read(tmp_path: Path) -> None:
     text = (
         "Trade #,Type,Signal,Date/Time,Price USDT\n2,Exit long,Close entry(s),2024-01-04 08:05,1\n"
@@ -137,6 +152,8 @@ def test_symbols_are_found_by_their_letters(tmp_path: Path) -> None:
         ("1704190000,1\n1704290000,0\n", "line 1 holds values"),
         ("time,signal\n", "no signal below it"),
         ("time,signal\n1704190000,2\n", "line 2: the signal 2 is not from -1 to 1"),
+        ("time,side,weight\n1704190000,buy,\n", "line 2: weight is missing"),
+        ("time,side,weight\n1704190000,buy,-0.5\n", "line 2: side is buy, but weight is -0.5"),
         ("time,signal\n1704190000,perhaps\n", "line 2: 'perhaps' is not a signal"),
         ("time,symbol,signal\n1704190000,DOGE,1\n", "no bars of DOGE; they are of BTC"),
         ("time,signal\n1704190000,1\nlater,0\n1704290000,0\n", "line 3: 'later' is not a time"),

@@ -177,14 +177,38 @@ def _symbols(table: SourceTable, found: dict[str, str], data: Dataset) -> list[s
 
 
 def _readable(table: SourceTable, names: list[str]) -> np.ndarray:
-    """The targets of the first column that can be read; an error about the first if none can."""
-    errors = []
+    """The targets of the first column that can be read, or those of a direction and its weight; an error about the
+    first column if none can be read."""
+    found, errors = {}, []
     for name in names:
         try:
-            return _targets(table, name)
+            found[name] = _targets(table, name)
         except DataError as error:
             errors.append(error)
-    raise errors[0]
+    if not found:
+        raise errors[0]
+    weight = next((name for name in found if plain_name(name) in WEIGHTS), None)
+    side = next((name for name in found if plain_name(name) not in WEIGHTS and _is_direction(found[name])), None)
+    return _sized(table, side, weight) if side and weight else next(iter(found.values()))
+
+
+def _is_direction(targets: np.ndarray) -> bool:
+    """Whether targets are -1, 0 and 1 only: they do not say how much."""
+    return bool(np.isin(targets[np.isfinite(targets)], (-1, 0, 1)).all())
+
+
+def _sized(table: SourceTable, side: str, weight: str) -> np.ndarray:
+    """A direction times its weight. Where weights have a sign of their own, it must be that of the direction."""
+    directions, sizes = _targets(table, side), _targets(table, weight)
+    table.refuse_where((np.nan_to_num(directions) != 0) & np.isnan(sizes), f"{weight} is missing")
+    sizes = np.nan_to_num(sizes)
+    if not (sizes < 0).any():
+        return directions * sizes
+    table.refuse_where(
+        directions * sizes < 0,
+        lambda row: f"{side} is {printable(table.frame[side][row])}, but {weight} is {sizes[row]:g}: remove one column",
+    )
+    return np.abs(directions) * sizes
 
 
 def _targets(table: SourceTable, column: str) -> np.ndarray:
@@ -228,8 +252,10 @@ def _by_trade(table: SourceTable, columns: dict[str, str], options: ImportOption
         "this trade begins before the last one of its symbol ends: join trades that overlap to one",
     )
     side, weight = _first(SIDES, columns), _first(WEIGHTS, columns)
-    targets = _targets(table, columns[side]) if side else np.ones(len(entered))
-    targets = targets * _targets(table, columns[weight]) if weight else targets
+    if side and weight:
+        targets = _sized(table, columns[side], columns[weight])
+    else:
+        targets = _targets(table, columns[side or weight or ""]) if side or weight else np.ones(len(entered))
     if "is_short" in columns:
         targets = np.where(_targets(table, columns["is_short"]) > 0, -targets, targets)
     rows = np.concatenate([np.arange(len(entered)), np.flatnonzero(ended)])
