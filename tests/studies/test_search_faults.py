@@ -115,6 +115,7 @@ def test_a_killed_worker_is_replaced_and_its_trial_goes_on(start, tmp_path):
         worker.kill()
     output = ended(process)
     assert process.returncode == 0, output
+    assert "the worker of trial 1 died (killed by signal 9): another one continues" in output
     view = open_study(tmp_path / "studies/x")
     assert [trial.state for trial in view.trials] == ["finished"] * 3 and view.best_verified is not None
     lines = (tmp_path / "studies/x/runs/trial-00001-seed-0/metrics.jsonl").read_text().splitlines()
@@ -170,6 +171,7 @@ def test_a_trial_that_kills_its_workers_fails(start, tmp_path):
     process = start("kills", n_trials=1)
     output = ended(process)
     assert process.returncode == 1, output
+    assert output.count("the worker of trial 0 died (") == 2
     trial = open_study(tmp_path / "studies/x").trials[0]
     assert trial.state == "failed" and "3 workers died" in trial.reason
 
@@ -177,7 +179,7 @@ def test_a_trial_that_kills_its_workers_fails(start, tmp_path):
 def test_a_trial_with_too_much_memory_fails(start, tmp_path):
     process = start(pause=0.05, n_trials=1, trial_memory="50MB")
     output = ended(process)
-    assert process.returncode == 1, output
+    assert process.returncode == 1 and " died " not in output, output
     assert "more than search.trial_memory = 50.0 MiB" in open_study(tmp_path / "studies/x").trials[0].reason
 
 

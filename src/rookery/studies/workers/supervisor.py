@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self
 
 from rookery.config import RunConfig
 from rookery.config.sections import ClusterOptions, check_local
+from rookery.console import printable, say
 from rookery.errors import ConfigError, StorageLost, StudyError
 from rookery.files import own_folder, replace_file
 from rookery.forks import kill_group
@@ -187,6 +188,11 @@ class Supervisor(Supervision):
             self._deaths[number] += 1
             if self._deaths[number] >= MOST_DEATHS:
                 self._verdicts.give(number, f"{MOST_DEATHS} workers died while they trained it ({_how(status)})")
+            elif not worker.is_killed:
+                say(
+                    f"the worker of trial {number} died ({_how(status)}): another one continues from the last "
+                    f"checkpoint; its log is {printable(worker.log)}"
+                )
         self._idle_deaths = 0 if worker.began_any else self._idle_deaths + 1
         if self._idle_deaths >= MOST_DEATHS:
             raise StudyError(f"workers end before they begin a trial ({_how(status)}):\n{worker.last_words()}")
@@ -215,7 +221,7 @@ class WorkerProcess:
         """`more` are environment variables, such as the password of a database."""
         self.name, self._task, self.log, self._events = name, task, log, events
         self.trials: dict[int, float | None] = {}  # those it trains: when it should have ended, by the monotonic clock
-        self.began_any = self.is_leaving = False
+        self.began_any = self.is_leaving = self.is_killed = False
         self.process = start_worker(task, log, more)
         threading.Thread(target=self._listen, name=f"rookery {name}", daemon=True).start()
 
@@ -245,6 +251,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill it with the processes of its envs, and wait until it is gone."""
+        self.is_killed = True
         kill_group(self.process)
         self.process.wait()
 
