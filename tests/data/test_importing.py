@@ -315,6 +315,16 @@ def test_an_absurd_spread_is_refused(values: float, unit: str) -> None:
         open_data({"EURUSD": rows}, spread=unit)
 
 
+def test_an_empty_column_of_volume_is_no_volume(tmp_path: Path) -> None:
+    """As the sites write it that have none for currencies. A single gap is an error."""
+    lines = [f"{START + 60 * k},1.1,1.2,1.0,1.1," for k in range(3)]
+    notes: list[str] = []
+    data = opened(tmp_path, "\n".join(["time,open,high,low,close,Vol.", *lines]), notes=notes)
+    assert (data.bars[0]["volume"] == 0).all() and any("there is no volume" in note for note in notes)
+    with pytest.raises(DataError, match=r"line 2: Vol\. is missing"):
+        opened(tmp_path, "\n".join(["time,open,high,low,close,Vol.", lines[0], f"{lines[1]}5"]))
+
+
 def test_one_absurd_spread_is_refused_with_its_row() -> None:
     rows = {"time": [START, START + 60, START + 120], "close": [1.1] * 3, "spread": [0.0001, 9.9, 0.0001]}
     with pytest.raises(DataError, match=r"EURUSD row 1: the spread is 900 % of the price"):

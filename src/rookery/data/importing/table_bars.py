@@ -65,10 +65,10 @@ def _bars_of_symbol(table: SourceTable, columns: dict[str, str], options: Import
         table, times = table.rows(order), times[order]
     close = _numbers(table, columns["close"], options)
     values = {name: _numbers(table, columns[name], options) if name in columns else close for name in PRICES}
-    if "volume" in columns:
+    if "volume" in columns and not _is_empty(table.frame[columns["volume"]]):
         values["volume"] = _numbers(table, columns["volume"], options)
     else:
-        options.note(f"{printable(table.symbol)}: there is no column of volume; it is 0 everywhere")
+        options.note(f"{printable(table.symbol)}: there is no volume; it is 0 everywhere")
         values["volume"] = np.zeros(len(times))
     others = _others(table, columns, values["close"], options)
     values = _adjusted(table, values, columns, options)
@@ -127,6 +127,13 @@ def _without_thousands(series: Any, separator: str, point: str) -> Any:
     if not series.str.contains(rf"{grouped}{re.escape(point)}\d+$").any():
         return series
     return series.str.replace_all(separator, "", literal=True)
+
+
+def _is_empty(series: Any) -> bool:
+    """Whether nothing is in a column, as in the volume of currencies that some sites export."""
+    if series.dtype != load_polars().String:
+        return bool(series.null_count() == len(series))
+    return bool((series.fill_null("").str.strip_chars() == "").all())
 
 
 def _numbers(table: SourceTable, column: str, options: ImportOptions) -> np.ndarray:
