@@ -267,6 +267,14 @@ def test_costs_from_the_data_need_their_column() -> None:
     assert info["spread_cost"] == pytest.approx(info["position"] * open_ * 0.002)
 
 
+@pytest.mark.parametrize("option", ["leverage", "initial_balance", "fee", "half_spread", "slippage"])
+@pytest.mark.parametrize("value", [-0.5, float("nan"), float("inf")])
+def test_options_that_no_account_has_are_refused(option: str, value: float) -> None:
+    """A negative fee would pay for each order, and a negative leverage sells what should be bought."""
+    with pytest.raises(OptionError, match=f"forex: {option} should be"):
+        make(**{option: value})
+
+
 @pytest.mark.parametrize(("column", "message"), [({"funding": 0.01}, "fraction"), ({"spread": 0.02}, "median spread")])
 def test_costs_from_the_data_in_another_unit_are_refused(column: dict[str, float], message: str) -> None:
     with pytest.raises(DataError, match=message):

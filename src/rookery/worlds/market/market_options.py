@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rookery.errors import OptionError
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ OTHER_NAMES = {
     "lookback_window": "lookback", "transaction_cost": "fee", "trading_fee": "fee",
     "max_daily_drawdown": "daily_drawdown",
 }  # fmt: skip
+PAID, POSITIVE = ("fee", "half_spread", "slippage"), ("leverage", "initial_balance")
 OF_RUNS = ("evaluation_split",)  # options that only runs read: see `built_in_worlds.py`
 
 
@@ -63,6 +66,22 @@ def refuse_unknown(name: str, world: type[KernelWorld], parameters: Iterable[str
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise OptionError(f"{name} has no option {option!r}{hint} (it has {', '.join(known)})")
+    _refuse_impossible(name, with_own_names(options))
+
+
+def _refuse_impossible(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse rates that would pay the account for its orders, or take all of them, and accounts without money."""
+    for option in {*PAID, *POSITIVE} & {*options}:
+        numbers = np.asarray(options[option])
+        if numbers.dtype.kind not in "iuf":
+            continue  # the kernel says what is wrong with it
+        if option in PAID and not ((numbers >= 0) & (numbers < 1)).all():
+            wanted = "a part of the value, such as 0.001 for 0.1 %"
+        elif option in POSITIVE and not ((numbers > 0) & (numbers < np.inf)).all():
+            wanted = "a number > 0"
+        else:
+            continue
+        raise OptionError(f"{name}: {option} should be {wanted}, got {options[option]!r}")
 
 
 def names(option: str, value: Any) -> tuple[str, ...] | None:
