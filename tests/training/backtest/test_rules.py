@@ -115,6 +115,7 @@ def test_a_rule_that_knows_the_future_is_refused() -> None:
             lambda bars: np.random.default_rng().random(len(bars)),
             "another target for row 0 of EURUSD when it is called",
         ),
+        (type("Empty", (), {}), "Empty is not a rule"),
         ("rule:nothing", "the rules are momentum, mean_reversion"),
     ],
 )

@@ -91,7 +91,10 @@ def rule_of(what: Any, data: Dataset, time_is: str | None, timezone: str | None)
         return given_rule(name), name
     found = find_in_file(str(what), "rule") if isinstance(what, (str, Path)) else what
     name = str(what) if isinstance(what, (str, Path)) else getattr(found, "__name__", type(found).__name__)
-    return (found() if isinstance(found, type) else found), name
+    rule = found() if isinstance(found, type) else found
+    if not callable(rule):
+        raise OptionError(f"{name} is not a rule: give it __call__(self, bars), which returns one target per bar")
+    return rule, name
 
 
 def targets_of(rule: Rule, name: str, data: Dataset) -> dict[str, np.ndarray]:
