@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rookery.lazy import lazy_names
+from rookery.learners.openmp import wait_briefly
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent as Agent
@@ -25,5 +26,7 @@ if TYPE_CHECKING:
         XQCOptions as XQCOptions,
         make_learner as make_learner,
     )
+
+wait_briefly()  # before any module in here imports torch
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import rookery.learners  # noqa: F401 - says how torch's threads wait, which has to be said before torch is imported
 from rookery.errors import MissingExtra
 
 
