@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.errors import FileError
+from rookery.errors import CheckpointError, FileError
 from rookery.training.players.agents import find_player
 from rookery.training.resolve.seats import seat_of
 from rookery.training.resolve.world_choice import duel_of, find
 from training.finished import make_run
 from training.runs import train
+from training.storage.stored import stored_run
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,14 @@ def test_the_agent_of_a_result_can_be_saved(tmp_path: Path) -> None:
     row = np.array([0.1, 0.2, -0.1, 0.0], np.float32)
     assert rookery.load(path).predict(row, deterministic=True)[0] == result.agent.act(row, deterministic=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["agent", result.run_name])
+
+
+def test_a_run_without_a_checkpoint_has_no_agent_yet(tmp_path: Path) -> None:
+    """As after a kill in its first round. The error says how to get one."""
+    stored_run(tmp_path, "young")
+    for use in (rookery.load, rookery.evaluate):
+        with pytest.raises(CheckpointError, match=r"young has no checkpoint yet.* `rookery resume young`"):
+            use("young", runs_dir=tmp_path)
 
 
 def test_only_agents_are_replaced(tmp_path: Path) -> None:

@@ -94,6 +94,11 @@ def load_checkpoint(
         check_agent(tree["agent"])
 
     checkpoints = Checkpoints(run.checkpoints)
+    if checkpoints.latest() is None:
+        raise CheckpointError(
+            f"{run.name} has no checkpoint yet, so there is no agent: wait for the first one while the run continues; "
+            f"if it has ended, `rookery resume {run.name}` trains on"
+        )
     if not best:
         return checkpoints.load_latest(parts, check)
     step, tree = checkpoints.load_best(parts, check)
