@@ -103,7 +103,9 @@ def test_a_run_that_still_trains_is_watched_at_its_newest_agent(
     assert [shown(best) for best in (None, True, False)] == [2 * EVERY, EVERY, 2 * EVERY]
 
 
-def test_a_last_evaluation_above_the_best_is_explained(tmp_path: Path, evaluated: Any, said: Any) -> None:
+def test_a_last_evaluation_above_the_best_is_explained(
+    tmp_path: Path, evaluated: Any, said: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It is not better by more than noise, so that the best stays: a larger number beside it is not a mistake."""
     evaluated([-100.0, -54.8], [-53.4, -98.0])
     result = train(tmp_path)
@@ -112,14 +114,20 @@ def test_a_last_evaluation_above_the_best_is_explained(tmp_path: Path, evaluated
     assert "worse" not in summary_lines(result)
     rookery.load(result.path)
     assert "takes the last, from step 512: -75.7, higher, but within noise)" in said()[-1]
+    rookery.runs(runs_dir=result.path.parent).print()
+    assert "higher, but within noise" in capsys.readouterr().out
 
 
-def test_nothing_is_told_where_best_and_last_are_the_same(tmp_path: Path, evaluated: Any, said: Any) -> None:
+def test_nothing_is_told_where_best_and_last_are_the_same(
+    tmp_path: Path, evaluated: Any, said: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     evaluated([1.0, 2.0], [8.0, 9.0])
     result = train(tmp_path)
     assert result.agent.steps == rookery.load(result.path).steps == 2 * EVERY
     assert not [text for text in said() if "best at" in text]
     assert "warning" not in summary_lines(result)
+    rookery.runs(runs_dir=result.path.parent).print()
+    assert "noise" not in capsys.readouterr().out
 
 
 def test_the_last_of_an_interrupted_run_was_not_evaluated() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from rookery.console import printable
 from rookery.errors import OptionError, OptionTypeError, RookeryError
 from rookery.foreign_names import explains_keywords
-from rookery.monitor.formatting import duration
+from rookery.monitor.formatting import NOT_BETTER, duration
 from rookery.printing import plain_table
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_record import RunRecord, number
@@ -148,6 +148,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         columns.remove(least)
         lines = _lines(columns, rows)
     print(*lines, sep="\n")
+    if any(None not in (row["last_eval"], row["best_eval"]) and row["last_eval"] > row["best_eval"] for row in rows):
+        print(f"\na last eval above the best eval is {NOT_BETTER}")
 
 
 def _lines(columns: list[str], rows: list[dict[str, Any]]) -> list[str]:
