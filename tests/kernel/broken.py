@@ -70,6 +70,20 @@ class ReturnsOne(Steerer):
         return 1.0
 
 
+class ReturnsTheObservation(Steerer):
+    @staticmethod
+    def observe(state, out):
+        return state.x  # wrong: ReturnsTheObservation
+
+
+class ResetReturns(Steerer):
+    @staticmethod
+    def reset(state):
+        if state.episode > 1:
+            return None
+        return state.x, {}  # wrong: ResetReturns
+
+
 class AsksForMore(Steerer):
     @staticmethod
     def step(state, action, wind):

@@ -51,6 +51,8 @@ from rookery.kernel.kernel_env import KernelEnv, find_world
         (broken.TooLarge, "300 out of bounds for uint8"),
         (broken.DrawsFromANumber, "no attribute 'seed'"),
         (broken.EasyMisspelt, "no field 'y'"),
+        (broken.ReturnsTheObservation, "observe returns a value, which nothing reads: write it into `out`"),
+        (broken.ResetReturns, "reset returns a value, which nothing reads: write it into `state`"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

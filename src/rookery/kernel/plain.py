@@ -20,7 +20,7 @@ from rookery.kernel.diagnosis import error_in_world, line_raised, refuse_unsuppo
 from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, EnvArrays, EpisodeStats, read_only
 from rookery.kernel.env_loop import COLUMNS, SAME_STEP, Columns
 from rookery.kernel.plain_values import PlainRows
-from rookery.kernel.step_values import DryRunTimeout, time_limit, truncates
+from rookery.kernel.step_values import DryRunTimeout, refuse_lost_values, time_limit, truncates
 from rookery.kernel.translate import closed_over, read_names, rebound
 from rookery.kernel.world import ARGUMENTS, KernelWorld
 from rookery.kernel.world_calls import build_easy_step
@@ -86,6 +86,7 @@ def _wrapped(env_arrays: EnvArrays, names: Iterable[str]) -> list[PlainRows]:
 def dry_run(world: KernelWorld) -> str | None:
     """Run a few steps in plain Python before compiling: its errors are clearer than the compiler's. If they take longer
     than DRY_RUN_SECONDS, it returns the line that was reached then: they may be slow, or never end."""
+    refuse_lost_values(world)
     refuse_unsupported(world)
     env_arrays = EnvArrays(world, 1)
     plan, entry = env_arrays.plan(), entry_point(_with_checked_step(world))

@@ -27,6 +27,7 @@ from rookery.kernel.world import ARGUMENTS, KernelWorld, adapt
 
 SINGLE = (ast.Constant, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript)  # expressions of one number
 TRIAL_SECONDS = 5.0
+WRITES = {"reset": "state", "observe": "out", "action_mask": "out"}  # where functions write that return nothing
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -60,6 +61,19 @@ def _refuse_mixed(name: str, function: FunctionType, found: list[tuple[int | Non
                 f"{name} returns {known[0][0]} values in line {known[0][1]} and {count} in line {line}: return "
                 f"`truncated` everywhere or nowhere{line_of(function, line)}"
             )
+
+
+def refuse_lost_values(world: KernelWorld) -> None:
+    """Refuse a value that nothing reads, such as an observation that `observe` returns as in Gymnasium: the agent would
+    see zeros."""
+    for role, written in WRITES.items():
+        function = inspect.unwrap(getattr(world, role, None) or _nothing)
+        for count, line in returned_values(function):
+            if count:
+                raise WorldError(
+                    f"{world.name}.{role} returns a value, which nothing reads: write it into `{written}` instead"
+                    f"{line_of(function, line)}"
+                )
 
 
 def returned_values(function: FunctionType) -> list[tuple[int | None, int]]:
@@ -110,6 +124,8 @@ class _Reader:
             return self._of_variable(node.id)
         if isinstance(node, ast.Call):
             return self._of_call(node)
+        if isinstance(node, ast.Constant) and node.value is None:
+            return 0
         return 1 if isinstance(node, SINGLE) else None
 
     def _agreed(self, nodes: list[ast.expr]) -> int | None:
