@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import httpx2
 import psutil
@@ -98,6 +100,24 @@ def test_a_taken_port_is_explained(tmp_path: Path, taken: int, capsys: pytest.Ca
         url = server.url
         assert main(["dashboard", "--runs-dir", str(tmp_path), "--port", url.rpartition(":")[2]]) == 2
     assert f"a dashboard of the same folders is at {url}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_server_listens_to_signals_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The address is printed already, so that a user may press Ctrl-C."""
+    server = DashboardServer([tmp_path], port=0)
+    inner = server._server
+    serve = inner.run
+
+    def run(**options: Any) -> None:
+        signal.raise_signal(number)
+        assert inner.should_exit
+        serve(**options)
+
+    monkeypatch.setattr(inner, "run", run)
+    server.run()
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

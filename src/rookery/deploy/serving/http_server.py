@@ -39,8 +39,9 @@ class HttpServer:
     def run(self) -> None:
         """Serve until a signal says to stop, or `stop` is called."""
         in_main = threading.current_thread() is threading.main_thread()
-        # uvicorn raises the signal again at the end, which would end this process before it has cleaned up.
-        before = {name: signal.signal(name, lambda *_: None) for name in STOP_SIGNALS} if in_main else {}
+        # uvicorn raises the signal again at the end, which would end this process before it has cleaned up. One that
+        # comes before uvicorn listens to signals counts too.
+        before = {name: signal.signal(name, lambda *_: self.stop()) for name in STOP_SIGNALS} if in_main else {}
         try:
             self._server.run(sockets=[self._socket])
         finally:
