@@ -12,8 +12,6 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rookery.errors import OptionError
 
 if TYPE_CHECKING:
@@ -71,7 +69,9 @@ def refuse_unknown(name: str, world: type[KernelWorld], parameters: Iterable[str
 
 def _refuse_impossible(name: str, options: Mapping[str, Any]) -> None:
     """Refuse rates that would pay the account for its orders, or take all of them, and accounts without money."""
-    for option in {*PAID, *POSITIVE} & {*options}:
+    import numpy as np  # commands such as `rookery --help` read this file
+
+    for option in (name for name in (*PAID, *POSITIVE) if name in options):
         numbers = np.asarray(options[option])
         if numbers.dtype.kind not in "iuf":
             continue  # the kernel says what is wrong with it
