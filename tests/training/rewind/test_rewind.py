@@ -197,6 +197,8 @@ def test_a_world_without_states_is_played_from_the_beginning(tmp_path: Path) -> 
         ({"update": 0}, "update"),
         ({"episode": 99_999}, "episode 99,999"),
         ({"at": "nan"}, "every loss"),
+        ({"at": 1_025}, "step 1,025 is after the end of .*: step 1,024"),
+        ({"update": 18}, "update 18 is after the end of .*, update 16"),
     ],
 )
 def test_moments_that_do_not_exist_are_named(moment: dict[str, Any], text: str, ppo: rookery.Result) -> None:

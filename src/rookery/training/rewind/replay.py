@@ -11,7 +11,7 @@ from typing import Any
 
 from rookery.config import build_config
 from rookery.console import silent
-from rookery.errors import RunError
+from rookery.errors import OptionError, RunError
 from rookery.monitor.jsonl import history, plain
 from rookery.training.rewind.scratch import make_scratch, quiet
 from rookery.training.run.callbacks import Callback
@@ -136,8 +136,16 @@ class Replay:
             self.to_update(moment.update)
         else:
             self.to_step(moment.step or 0)
+        self._refuse_later(moment)
         if self.loop.collector.is_asynchronous:
             self.loop.take_episodes()  # which on a GPU are counted when somebody looks
+
+    def _refuse_later(self, moment: Moment) -> None:
+        """Refuse a step or an update after the end of the run. What happened in the run has a text."""
+        steps, updates = self.loop.steps, self.loop.learner.updates
+        missed = steps < (moment.step or 0) if moment.update is None else updates + 1 < moment.update
+        if self.over and missed and not moment.text:
+            raise OptionError(f"{moment} is after the end of {self.run.name}: step {steps:,}, update {updates:,}")
 
     def _reopen(self, segment: RunSegment) -> None:
         Checkpoints(self.scratch.checkpoints).save(self.loop.steps, self.loop.tree())
