@@ -32,7 +32,7 @@ def imported_by(words: str, heavy: set[str], folder: Path) -> str:
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        ("--help", SLOW | CONFIG),
+        ("--help", SLOW | CONFIG | {"psutil"}),
         ("--version", SLOW | CONFIG | {"rookery.worlds"}),
         ("train --help", SLOW),
         ("eval --help", SLOW | CONFIG),

@@ -14,7 +14,6 @@ from rookery.cli import arguments, train_verb
 from rookery.cli.parser import Commands, add_command, takes
 from rookery.cli.train_verb import Flag, add_flag, typed_command, world_flags
 from rookery.console import say, silent
-from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
 from rookery.studies.workers.early_start import import_on_one_thread, import_what_workers_need, started_early
 from rookery.studies.workers.forked_worker import can_be_forked
@@ -134,6 +133,7 @@ def _run_search(config: RunConfig, options: argparse.Namespace) -> int:
 def _likely_jobs(config: RunConfig) -> int:
     """How many workers the search will probably start in this machine: one for each core, if nothing else is given."""
     from rookery.config.run_size import LEARNING_PROCESS
+    from rookery.engine.machine import available_memory, usable_cores
 
     search = config.search
     if config.cluster.kind != "local" or search.population.exploit_every is not None:
