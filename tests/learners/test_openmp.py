@@ -23,7 +23,7 @@ sys.meta_path.insert(0, AtTorch)
 @pytest.mark.parametrize("use", ["rookery.train", "rookery.load", "rookery.PPO", "rookery.learners.PPO"])
 def test_it_is_said_before_torch_is_imported(use: str) -> None:
     """libgomp reads it when it is loaded, with torch."""
-    assert spins_at_torch(use) == "1000"
+    assert spins_at_torch(use) == "5000"
 
 
 def test_what_the_user_has_said_stays() -> None:
