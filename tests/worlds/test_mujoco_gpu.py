@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 
 import mujoco
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 import rookery
 from rookery.errors import BadValue, MissingExtra, OptionError
+from rookery.training.storage.checkpoint import Checkpoints
 from rookery.worlds.mujoco import gpu_functions, warp_simulation
 from rookery.worlds.mujoco.warp_simulation import load_warp as real_load_warp
 from worlds.robots import ARM, Arm, RandomizedArm
@@ -236,3 +238,26 @@ def test_its_memory_is_for_twice_what_a_trial_needs():
     arm = Arm()
     arm.gpu_contacts, arm.gpu_constraints = 5, 7
     assert warp_simulation.room(arm) == (5, 7)
+
+
+def weights_of(run):
+    _, tree = Checkpoints(run / "checkpoints", 3).load_latest()
+    policy = tree["agent"]["policy"]
+    return np.concatenate([policy[key].ravel() for key in sorted(policy)])
+
+
+def test_an_off_policy_learner_makes_updates_while_envs_are_simulated(tmp_path):
+    """Each update but those of the last round is made, and a resumed run makes the same ones as a whole one."""
+    small = {"hidden": [8], "critic_hidden": [8], "atoms": 11, "batch_size": 8, "start_steps": 16, "n_step": 2}
+    options = {
+        "learner": "xqc", "backend": "cuda", "device": "cpu", "num_envs": 4, "seed": 5, "runs_dir": tmp_path,
+        "xqc": {**small, "updates_each": "round", "updates_per_step": 2},
+        "evaluation": {"episodes": 1, "max_episodes": 1, "every": 10**6}, "checkpoints": {"every": 80},
+        "monitor": {"panel": False, "plot": False, "tensorboard": False, "report": False}, "verbose": False,
+    }  # fmt: skip
+    rookery.train(Arm, steps=160, name="whole", **options)
+    rookery.train(Arm, steps=80, name="parts", **options)
+    rookery.resume("parts", tmp_path, steps=160)
+    lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
+    assert max(line.get("updates", 0) for line in lines) == 2 * (160 - 16) // 4 - 2
+    np.testing.assert_array_equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))

@@ -119,13 +119,15 @@ class CudaEngine(AsyncCalls):
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
         """Step all envs once."""
         results = self._step(actions)
+        if self._strict and not self._capturing():
+            self.check()
         if self.settings.copy:
             results = [part.clone() for part in results]
         return self._observations(), *results, self.infos()
 
     def step_for_learner(self, actions: torch.Tensor) -> tuple[Any, ...]:
         """Observations, rewards and flags as `step` returns them, and the final observations in the place of infos,
-        whose flags take a kernel in every step."""
+        whose flags take a kernel in every step. It never waits for the GPU: call `check()` now and then."""
         results = self._step(actions)
         return self._observations(), *results, self._rows_of("finals")
 
@@ -133,8 +135,6 @@ class CudaEngine(AsyncCalls):
         self._actions = self._checked(actions)
         self._launcher.step(self._actions, self._mode, self._strict)
         self._steps += self.num_worlds
-        if self._strict and not self._capturing():
-            self.check()
         return [self.arena.tensors[name] for name in ("rewards", "terminated", "truncated")]
 
     def check(self) -> None:

@@ -54,7 +54,8 @@ class DeviceMetrics(Mapping[str, float]):
 class DeviceTimes:
     """How long rollouts and updates take on the device, for the run's shares of time.
 
-    An iteration has three marks: before its rollout, before its update, and after it.
+    An iteration has three marks: before its rollout, before its update, and after it; or a fourth one, if the rollout
+    ends after the update.
     """
 
     def __init__(self, device: torch.device, stopwatch: Stopwatch) -> None:
@@ -74,7 +75,7 @@ class DeviceTimes:
         if not self._has_events:
             return
         marks[-1].synchronize()
-        for part, first, second in zip(("policy", "learner"), marks, marks[1:], strict=False):
+        for part, first, second in zip(("policy", "learner", "policy"), marks, marks[1:], strict=False):
             self._stopwatch.add(part, first.elapsed_time(second) / 1000)
         self._stopwatch.start()
 
@@ -241,10 +242,16 @@ class DeviceCollector(Collector):
 
 class RoundCollector(DeviceCollector):
     """For an off-policy learner. After each round come the updates that are due, by counts which the host knows, so
-    that nothing is read back."""
+    that nothing is read back.
+
+    A simulation's step is a CUDA graph of many short kernels, which leave most of the GPU idle. So it runs beside the
+    updates of the round before, on a stream of its own."""
 
     def _prepare(self) -> None:
         """Rounds are captured as their kinds come."""
+        self._is_simulated = not self._can_be_captured and self.envs.backend == "cuda"
+        on_gpu = self.learner.device.type == "cuda"
+        self._beside = torch.cuda.Stream(self.learner.device) if self._is_simulated and on_gpu else None
 
     def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
         """So many rounds with their updates, or fewer if `stop()` is true."""
@@ -261,13 +268,33 @@ class RoundCollector(DeviceCollector):
         marks = [self._times.mark()]
         self._execution.make_room(self.envs.num_envs)
         self._execution.before_round()
-        self._captured_round()()
+        if self._is_simulated:
+            self._simulated_round(marks)
+        else:
+            self._captured_round()()
         self._execution.after_round()
         self._count(self.envs.num_envs)
         marks.append(self._times.mark())
+        if not self._is_simulated:
+            self.update()
+            marks.append(self._times.mark())
+        self._in_flight.append(marks)
+
+    def _simulated_round(self, marks: list[Any]) -> None:
+        """With the updates of the round before, which take until the simulation has made its step, or longer."""
+        envs, beside = self.envs, self._beside
+        actions = self.learner.explore(envs.present()[0], slice(0, envs.num_envs), None)
+        if beside is not None:
+            beside.wait_stream(torch.cuda.current_stream(beside.device))
+        with torch.cuda.stream(beside):
+            observations, rewards, terminated, truncated, last = envs.step_for_learner(actions)
+        marks.append(self._times.mark())
         self.update()
         marks.append(self._times.mark())
-        self._in_flight.append(marks)
+        if beside is not None:
+            torch.cuda.current_stream(beside.device).wait_stream(beside)
+        finals = TensorFinals(terminated | truncated, last)
+        self._execution.write(StepBatch(observations, rewards, terminated, truncated, finals))
 
     def _captured_round(self) -> Callable[[], None]:
         """The next round, captured if it is of a kind that comes often."""
