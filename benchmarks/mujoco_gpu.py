@@ -1,17 +1,22 @@
 """MuJoCo worlds on a GPU, simulated by mujoco-warp, beside the same worlds on all cores of the CPU:
 
-    python benchmarks/mujoco_gpu.py [--only speed repeat agree training] [--tasks HalfCheetah ...] [--json FILE]
+    python benchmarks/mujoco_gpu.py [--only speed repeat agree training race] [--tasks HalfCheetah ...] [--seeds 1]
+                                    [--json FILE]
 
 - speed: env steps/s with random actions, for numbers of envs on the GPU, and with 1,024 envs on the CPU
 - repeat: from where on two engines with the same seed and actions give other numbers, if they do
 - agree: how far the first steps are from those of MuJoCo on the CPU, from the same states and actions
 - training: `rookery train ID --set backend=cuda --set device=cuda`, and what the agent reaches on both
+- race: seconds until XQC has the return that PPO ends with, from the start on and without evaluations, over PPO's; both
+  by their recipes, medians over seeds
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,10 +31,11 @@ from gymnasium.vector import AutoresetMode
 import rookery
 from engine_rows import Row
 from measure import rate
-from report import measured, parser_for, report
+from report import measured, parser_for, report, said
 
 TASKS = ("HalfCheetah", "Hopper", "Ant", "Humanoid")
 ENVS, CPU_ENVS = (1024, 8192), 1024
+EVERY = 250_000  # steps between two evaluations of a race
 
 
 def make(task: str, envs: int, backend: str = "cuda") -> Any:
@@ -118,6 +124,48 @@ def training(task: str) -> list[Row]:
     return [Row(title, f"{result.steps_per_second:,.0f}", reached, result.steps_per_second, 0.0, "/s")]
 
 
+class Clock(rookery.Callback):
+    """Seconds of a run without its evaluations, until it ends or reaches a return."""
+
+    def __init__(self, level: float) -> None:
+        self.level, self.seconds, self.reached = level, 0.0, -math.inf
+        self._since = time.perf_counter()
+
+    def on_update(self, run: Any, metrics: Any) -> None:
+        now = time.perf_counter()
+        self.seconds, self._since = self.seconds + now - self._since, now
+
+    def on_evaluation(self, run: Any, metrics: Any) -> None:
+        self.reached, self._since = metrics["eval/return"], time.perf_counter()
+        said(f"{run.step:,} steps, {self.seconds:.1f} s: {self.reached:.0f}")
+        if self.reached >= self.level:
+            run.stop("reached")
+
+
+def raced(task: str, learner: str, seed: int, level: float = math.inf) -> Clock:
+    """One run by its recipe; PPO's ends with its only evaluation."""
+    clock, every = Clock(level), 10**9 if learner == "ppo" else EVERY
+    with tempfile.TemporaryDirectory() as folder:
+        rookery.train(
+            f"{task}-v5", learner=learner, backend="cuda", device="cuda", seed=seed, runs_dir=folder,
+            callbacks=[clock], evaluation={"every": every}, checkpoints={"every": 10**9},
+            monitor={"panel": False, "plot": False, "tensorboard": False},
+        )  # fmt: skip
+    return clock
+
+
+def race(task: str, seeds: int) -> list[Row]:
+    """XQC's time to what PPO reaches in the end; endless if it does not come there."""
+    theirs = [raced(task, "ppo", seed) for seed in range(1, seeds + 1)]
+    level = float(np.median([clock.reached for clock in theirs]))
+    ours = [raced(task, "xqc", seed, level) for seed in range(1, seeds + 1)]
+    slow, fast = (float(np.median([clock.seconds for clock in clocks])) for clocks in (theirs, ours))
+    missed = sum(clock.reached < level for clock in ours)
+    ratio = fast / slow if 2 * missed < seeds else math.inf
+    text = f"XQC {fast:.0f} s, {seeds - missed} of {seeds} reached it"
+    return [Row(f"{task} to {level:,.0f}: seconds of XQC / PPO", text, f"PPO {slow:.0f} s", ratio, 0.7, "x", most=True)]
+
+
 def played(agent: Any, task: str) -> float:
     """The mean return of 20 episodes on the CPU."""
     envs = make(task, 20, "kernel")
@@ -129,15 +177,16 @@ def played(agent: Any, task: str) -> float:
     return float(total.mean())
 
 
-PARTS = {"speed": speed, "repeat": repeat, "agree": agree, "training": training}
+PARTS: dict[str, Any] = {"speed": speed, "repeat": repeat, "agree": agree, "training": training, "race": race}
 
 
 def main() -> int:
     parser = parser_for(__doc__, PARTS)
     parser.add_argument("--tasks", nargs="+", default=TASKS, help="tasks of Gymnasium, without -v5")
+    parser.add_argument("--seeds", type=int, default=1, help="of a race (default: %(default)s)")
     options = parser.parse_args()
     rows = {
-        f"{name} {task}": partial(PARTS[name], task)
+        f"{name} {task}": partial(PARTS[name], task, **({"seeds": options.seeds} if name == "race" else {}))
         for name in PARTS
         if not options.only or name in options.only
         for task in options.tasks

@@ -108,3 +108,26 @@ def test_a_robot_is_simulated_on_the_cpu_unless_the_gpu_is_asked_for():
     assert (config.num_envs, config.steps) == (robot["num_envs"], robot["steps"])
     assert config.ppo.batch_size == robot["ppo"]["batch_size"]
     assert config.ppo.gamma == 0.98  # what the GPU's recipe does not say is the world's
+
+
+@pytest.mark.parametrize(
+    ("given", "many"), [({}, True), ({"num_envs": 512, "steps": 10_000}, True), ({"num_envs": 8}, False)]
+)
+def test_xqc_makes_few_updates_where_many_robots_are_on_the_gpu(given, many):
+    """Whatever the length of the run is. With few envs the settings are those of a CPU."""
+    pytest.importorskip("mujoco")
+    config = chosen("Walker2d-v5", learner="xqc", backend="cuda", device="cuda", **given)
+    assert (config.xqc.updates_each, config.xqc.n_step > 1) == (("round", True) if many else ("step", False))
+    assert config.num_envs == given.get("num_envs", 1024)
+
+
+@pytest.mark.parametrize("learner", ["sac", "xqc"])
+def test_an_off_policy_learner_takes_the_gpu(learner):
+    config = chosen("Pendulum-v1", learner=learner)
+    assert (config.device, config.backend) == ("cuda", "cuda")
+    assert chosen("Pendulum-v1", learner=learner, steps=1000).backend == "cuda"
+
+
+def test_hindsight_needs_envs_on_the_cpu():
+    """There it calls the world's own code."""
+    assert chosen("Pendulum-v1", learner="sac", sac={"hindsight": 4}).backend == "kernel"

@@ -177,7 +177,7 @@ def _key(world: World, more: tuple[object, ...] = ()) -> str | None:
     return key_of(*facts, content=content)
 
 
-LEARNERS = ("ppo", "pqn")  # that take tensors from envs
+LEARNERS = ("ppo", "pqn", "sac", "td3", "dqn", "xqc")  # that take tensors from envs
 
 
 def with_envs_on_device(config: RunConfig, world: World) -> RunConfig:
@@ -197,6 +197,8 @@ def why_not_on_device(config: RunConfig, world: World) -> str:
         return f"{world.name} calls a C library; --set backend=cuda takes a GPU's version of it, if there is one"
     if config.learner not in LEARNERS:
         return f"{config.learner} takes no tensors from envs"
+    if getattr(config.learner_options, "hindsight", 0):
+        return f"`{config.learner}.hindsight` calls the world's `compute_reward` there"
     in_python = [opponent.who for opponent in all_opponents(config) if ".py:" in opponent.who]
     if in_python:
         return f"the opponent {in_python[0]!r} acts there"
@@ -240,14 +242,17 @@ def engine_recipe(config: RunConfig, world: World) -> Recipe:
 
 def gpu_recipe(config: RunConfig, world: World) -> Recipe:
     """What replaces parts of the world's recipe on a GPU; nothing if the user gave the number of envs."""
-    if _has_num_envs(config) or config.learner != "ppo":
-        return {}
     has_length = "steps" in config.model_fields_set or config.episodes is not None or bool(config.phases)
     name = world.name.removeprefix("rookery/")
     own = known_recipes.ON_GPU.get(name, {}).get(config.learner)
+    if config.learner == "xqc" and own is not None:  # its settings belong to many envs, and to any length
+        few = isinstance(config.num_envs, int) and _has_num_envs(config) and config.num_envs < MANY_ENVS
+        return {} if few else deepcopy(dict(own))
+    if _has_num_envs(config):
+        return {}
     if own is not None:
         return {} if has_length else deepcopy(dict(own))
-    if recipe_for(world.name, config.learner, kernel=False):
+    if config.learner != "ppo" or recipe_for(world.name, config.learner, kernel=False):
         return {}  # made for the steps and envs of a CPU
     if not has_length:
         return deepcopy(known_recipes.USUAL_ON_GPU)
