@@ -4,6 +4,7 @@
 
 - `rows`: CartPole in three settings, with statistics, truncation and checkpoints as in any run.
 - `pqn`: PQN on CartPole, with PPO beside it.
+- `recurrent`: PPO with a GRU on a world with Dict observations and action masks, beside PPO without one.
 - `envs`: CartPole with 64 to 262,144 envs and 32 steps a rollout, as a drawing.
 
 `--peers` is a folder with PureJaxRL's files and its script (`purejaxrl/bench.py`), `--peer-path` what it needs beside
@@ -19,9 +20,10 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import rookery
 from engine_rows import Row
 from gpu_peers import add_peer_options, purejaxrl_rates, sb3_ppo_rate
+from recall_world import Recall
 from report import measured, parser_for, report
 
 NEVER = 10**15  # steps
@@ -39,6 +42,7 @@ CURVE_STEPS = 32
 PEER_CURVE = (1_024, 8_192, 65_536)  # each compiles for twenty seconds
 UPDATE = {"epochs": 4, "minibatches": 4, "hidden": [64, 64]}
 PQN_SETTING, PQN_LEAST = (65_536, 32), 100e6
+RECURRENT_SETTING, CORE, RECURRENT_LEAST = (4_096, 32), 64, 0.5  # over PPO without a recurrent core
 
 
 class Stopwatch(rookery.Callback):
@@ -65,15 +69,16 @@ def train_rate(
     seconds: float = 3.0,
     device: str = "cuda",
     learner: str = "ppo",
-    **settings: Any,
+    world: Any = "rookery/CartPole-v1",
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> float:
     """Steps per second of training, with a checkpoint in every second or so."""
     watch = Stopwatch(seconds)
     every = int(SETTINGS.get((num_envs, rollout_length), 100e6))
-    options = {learner: {**UPDATE, "rollout_length": rollout_length}, **settings}
+    options = {learner: {**UPDATE, "rollout_length": rollout_length, **more}}
     with tempfile.TemporaryDirectory() as folder, silence():
         rookery.train(
-            "rookery/CartPole-v1", learner=learner, num_envs=num_envs, steps=NEVER, device=device, runs_dir=folder,
+            world, learner=learner, num_envs=num_envs, steps=NEVER, device=device, runs_dir=folder,
             seed=1, callbacks=[watch], evaluation={"episodes": 10, "max_episodes": 10, "every": NEVER},
             checkpoints={"every": every}, monitor={"panel": False, "plot": False, "tensorboard": False}, **options,
         )  # fmt: skip
@@ -115,6 +120,16 @@ def _both(device: str) -> tuple[float, float]:
     return ppo, pqn
 
 
+def recurrent_rows(device: str) -> list[Row]:
+    """With and without a recurrent core, by turns; the best of two."""
+    cores: list[dict[str, Any]] = [{}, {"recurrent": CORE}]
+    turns = [[train_rate(*RECURRENT_SETTING, 2.0, device, world=Recall, more=more) for more in cores] for _ in range(2)]
+    without, rate = map(max, zip(*turns, strict=True))
+    num_envs, steps = RECURRENT_SETTING
+    what = f"PPO {num_envs:,} x {steps}, Dict and masks, 64x64 and a GRU of {CORE} / without the GRU"
+    return [Row(what, f"{rate / 1e6:.2f} M/s", f"{without / 1e6:.2f} M/s", rate / without, RECURRENT_LEAST, "x")]
+
+
 def measure_curve(peers: Any, device: str, envs: Sequence[int] = CURVE) -> dict[str, list[tuple[int, float]]]:
     """Steps/s by the number of envs, of both."""
     curve = {"rookery": [(n, train_rate(n, CURVE_STEPS, 2.0, device)) for n in envs], "PureJaxRL": []}
@@ -135,7 +150,7 @@ def curve_rows(curve: dict[str, list[tuple[int, float]]]) -> list[Row]:
 
 def main() -> int:
     """Measure the chosen rows and print them."""
-    parser = parser_for(__doc__, ("rows", "pqn", "envs"))
+    parser = parser_for(__doc__, ("rows", "pqn", "recurrent", "envs"))
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw `envs` here")
     parser.add_argument("--curve", type=Path, metavar="FILE", help="write the numbers of `envs` here, as JSON")
     parser.add_argument("--device", default="cuda", help="(default: %(default)s)")
@@ -153,7 +168,10 @@ def main() -> int:
             draw(curve, args.plot)
         return curve_rows(curve)
 
-    rows = {"rows": lambda: setting_rows(args, args.device), "pqn": lambda: pqn_rows(args.device), "envs": envs}
+    rows = {
+        "rows": lambda: setting_rows(args, args.device), "pqn": lambda: pqn_rows(args.device),
+        "recurrent": lambda: recurrent_rows(args.device), "envs": envs,
+    }  # fmt: skip
     return report(measured(rows, args.only), "PPO on a GPU", args.json)
 
 
