@@ -76,6 +76,19 @@ class ReturnsTheObservation(Steerer):
         return state.x  # wrong: ReturnsTheObservation
 
 
+class RebindsTheObservation(Steerer):
+    @staticmethod
+    def observe(state, out):
+        if state.x > 0.0:
+            out = state.x  # noqa: F841 - wrong: RebindsTheObservation
+
+
+class UnpacksIntoOut(Steerer):
+    @staticmethod
+    def observe(state, out):
+        speed, out = state.x, state.x  # noqa: F841 - wrong: UnpacksIntoOut
+
+
 class ResetReturns(Steerer):
     @staticmethod
     def reset(state):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import rookery
 from kernel import broken
-from kernel.samples import Poisoned, Walker
+from kernel.samples import Poisoned, Steerer, Walker
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world
 
@@ -52,6 +53,8 @@ from rookery.kernel.kernel_env import KernelEnv, find_world
         (broken.DrawsFromANumber, "no attribute 'seed'"),
         (broken.EasyMisspelt, "no field 'y'"),
         (broken.ReturnsTheObservation, "observe returns a value, which nothing reads: write it into `out`"),
+        (broken.RebindsTheObservation, "observe gives the name `out` to another value, .*write each number into it"),
+        (broken.UnpacksIntoOut, "observe gives the name `out` to another value"),
         (broken.ResetReturns, "reset returns a value, which nothing reads: write it into `state`"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -103,6 +106,23 @@ def test_what_cannot_work_is_refused(world, words):
     """Before anything is compiled."""
     with pytest.raises((WorldError, ImportError), match=words):
         KernelEnv(world)
+
+
+def test_out_may_be_written_and_cut():
+    """A part of `out` by the same name is still written to, and `+=` of a number changes it in place."""
+
+    class Cuts(Steerer):
+        observation_space = spaces.Box(-9.0, 9.0, (2,))
+
+        @staticmethod
+        def observe(state, out):
+            out[0] = 1.0
+            out = out[1:]
+            out[0] = 2.0
+            out[0] += 1.0
+
+    for plain in (True, False):
+        assert KernelEnv(Cuts, plain=plain).reset(seed=0)[0].tolist() == [1.0, 3.0]
 
 
 def test_several_agents_return_one_value():

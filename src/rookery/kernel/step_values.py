@@ -64,8 +64,8 @@ def _refuse_mixed(name: str, function: FunctionType, found: list[tuple[int | Non
 
 
 def refuse_lost_values(world: KernelWorld) -> None:
-    """Refuse a value that nothing reads, such as an observation that `observe` returns as in Gymnasium: the agent would
-    see zeros."""
+    """Refuse a value that nothing reads: an observation that `observe` returns as in Gymnasium, or gives the name `out`
+    instead of writing it there. The agent would see zeros."""
     for role, written in WRITES.items():
         function = inspect.unwrap(getattr(world, role, None) or _nothing)
         for count, line in returned_values(function):
@@ -74,6 +74,27 @@ def refuse_lost_values(world: KernelWorld) -> None:
                     f"{world.name}.{role} returns a value, which nothing reads: write it into `{written}` instead"
                     f"{line_of(function, line)}"
                 )
+        rebound = _rebound(function, written) if written == "out" else None
+        if rebound is not None:
+            raise WorldError(
+                f"{world.name}.{role} gives the name `{written}` to another value, which nothing reads: write each "
+                f"number into it instead, as in `{written}[0] = state.x`{line_of(function, rebound)}"
+            )
+
+
+def _rebound(function: FunctionType, name: str) -> int | None:
+    """The first line in which a function gives the name of an argument to another value."""
+    tree, first = _tree(function.__code__)
+    nodes = [] if tree is None else list(_inside(tree))
+    parts = [node for node in nodes if isinstance(node, ast.Assign) and _reads(node.value, name)]  # out = out[1:]
+    kept = [target for node in parts for target in node.targets]
+    kept += [node.target for node in nodes if isinstance(node, ast.AugAssign)]  # as usual: in place, or refused
+    stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return next((node.lineno + first - 1 for node in stored if node.id == name and node not in kept), None)
+
+
+def _reads(expression: ast.expr, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
 
 
 def returned_values(function: FunctionType) -> list[tuple[int | None, int]]:
