@@ -59,9 +59,11 @@ def build_loop(world: KernelWorld, catch: Callable[[Function], Function] | None 
                 record_episode(columns, stats, i, slot, batch_step, now)
             if columns.states[i].steps == 0:
                 stats.started[i] = now
-            if len(stats.copies) > 0:
-                copy_observations(columns, stats, i)
+            if len(stats.copies) > 0 and i > low:  # one env later: a row that is still being written is slow to read
+                copy_observations(columns, stats, i - 1)
             outcome |= code
+        if len(stats.copies) > 0 and high > low:
+            copy_observations(columns, stats, high - 1)
         return outcome
 
     def reset_masked(columns: Any, tables: Any, stats: Any, low: int, high: int, slot: int, header: Any) -> int:
