@@ -141,11 +141,12 @@ def value_portfolio(state: Any, params: Any, tables: Any, info: Any) -> None:
 def shaping(state: Any, gain: float, params: Any, tables: Any) -> float:
     """The optional terms of the reward: absolute return, cash, concentration, too few positions."""
     excess, positions = 0.0, 0
-    for i in range(len(state.holdings)):
-        share = abs(state.holdings[i]) * tables.bars[state.row, i, CLOSE] / max(state.equity, 1e-9)
-        excess += max(share - params.concentration_limit, 0.0)
-        if share > params.position_weight:
-            positions += 1
+    if params.concentration_penalty != 0.0 or params.few_positions_penalty != 0.0:  # else no division per asset
+        for i in range(len(state.holdings)):
+            share = abs(state.holdings[i]) * tables.bars[state.row, i, CLOSE] / max(state.equity, 1e-9)
+            excess += max(share - params.concentration_limit, 0.0)
+            if share > params.position_weight:
+                positions += 1
     cash = state.cash / max(state.equity, 1e-9)
     few = max(params.min_positions - positions, 0) / max(params.min_positions, 1)
     return (

@@ -58,25 +58,26 @@ def limit_orders(state: Any, params: Any, tables: Any, scratch: Any) -> None:
 
 def reduce(i: int, units: float, price: float, state: Any, info: Any) -> None:
     """Close so many units of a position, which have its sign: their margin and their gain become free."""
-    held = state.holdings[i]
-    margin = state.margin[i] * (units / held)
-    state.cash += margin + units * (price - state.entry[i])
-    state.margin[i] -= margin
-    state.holdings[i] -= units
+    held, margin = state.holdings[i], state.margin[i]
     info.spent[i] -= units * price
     if units == held:
+        state.cash += margin + units * (price - state.entry[i])
         state.holdings[i], state.margin[i], state.entry[i], state.age[i] = 0.0, 0.0, 0.0, 0
+    else:
+        freed = margin * (units / held)
+        state.cash += freed + units * (price - state.entry[i])
+        state.holdings[i], state.margin[i] = held - units, margin - freed
 
 
 def increase(i: int, units: float, price: float, params: Any, state: Any, info: Any) -> None:
     """Open a position, or add to one of the same side."""
-    held = state.holdings[i]
-    margin = abs(units) * price / params.leverage
-    state.entry[i] = (held * state.entry[i] + units * price) / (held + units)
+    held, value = state.holdings[i], units * price
+    margin = abs(value) / params.leverage
+    state.entry[i] = (held * state.entry[i] + value) / (held + units)
     state.margin[i] += margin
     state.cash -= margin
-    state.holdings[i] += units
-    info.spent[i] += units * price
+    state.holdings[i] = held + units
+    info.spent[i] += value
 
 
 def is_lost(i: int, price: float, params: Any, state: Any) -> bool:
@@ -139,6 +140,11 @@ def fill_reductions(state: Any, params: Any, tables: Any, scratch: Any, info: An
                 state.cash -= pay(i, units * price, params, tables, state, info)
 
 
+def possible(i: int, scratch: Any) -> float:
+    """The units of an order that what is left of the bar's volume allows."""
+    return min(max(scratch.orders[i], -scratch.volume[i]), scratch.volume[i])
+
+
 def margin_and_costs(i: int, traded: float, params: Any, tables: Any, state: Any) -> float:
     """What a trade of this value takes from the free balance, as a part of it."""
     return 1.0 / params.leverage + rate_of_costs(i, params, tables, state) + params.impact * traded / MILLION
@@ -150,17 +156,14 @@ def fill_increases(state: Any, params: Any, tables: Any, scratch: Any, info: Any
     bars = tables.bars[state.row]
     need = 0.0
     for i in range(len(state.holdings)):
-        if scratch.orders[i] != 0.0:
-            units = min(max(scratch.orders[i], -scratch.volume[i]), scratch.volume[i])
-            scratch.orders[i] = units
-            traded = abs(units) * bars[i, OPEN]
-            need += traded * margin_and_costs(i, traded, params, tables, state)
+        traded = abs(possible(i, scratch)) * bars[i, OPEN]  # no branch: whether there is an order cannot be guessed
+        need += traded * margin_and_costs(i, traded, params, tables, state)
     if need <= 0.0 or state.cash <= 0.0:
         return
     scale = min(1.0, state.cash / need)
     for i in range(len(state.holdings)):
         if scratch.orders[i] != 0.0:
-            units, price = scratch.orders[i] * scale, bars[i, OPEN]
+            units, price = possible(i, scratch) * scale, bars[i, OPEN]
             traded = abs(units) * price
             if traded >= params.min_order[i] and traded > 0.0:
                 scratch.volume[i] -= abs(units)
@@ -188,7 +191,7 @@ def pay_funding(state: Any, params: Any, tables: Any, info: Any) -> None:
     for i in range(len(state.holdings)):
         held, price = state.holdings[i], bars[i, CLOSE]
         rate = params.funding * bars[i, FUNDING_TIMES] + bars[i, FUNDING]
-        if held != 0.0 and rate != 0.0:
+        if rate != 0.0 and held != 0.0:
             state.margin[i] -= held * price * rate
             info.funding_cost += held * price * rate
             if is_lost(i, price, params, state):
