@@ -99,6 +99,21 @@ class KnownOpen(Market):
         return np.append(self.bars["open"][self.row + 1] / self.bars["close"][self.row], self.position)
 
 
+class LowToHigh(Market):
+    """Bought at the low of a row and sold at its high."""
+
+    def earned(self, target: float) -> float:
+        return abs(target) * (self.bars["high"][self.row + 1] / self.bars["low"][self.row + 1] - 1)
+
+
+class BestOfTheBar(Market):
+    """Bought at the low, or sold at the high, and valued at the close."""
+
+    def earned(self, target: float) -> float:
+        filled = self.bars["low" if target > 0 else "high"][self.row + 1]
+        return target * (self.bars["close"][self.row + 1] / filled - 1)
+
+
 class ForwardReward(Market):
     """Paid by the return of the next ten rows."""
 
@@ -278,6 +293,8 @@ LEAKS: dict[str, tuple[type[Market], str]] = {
     "shown at reset only": (ResetTells, "observation"),
     "filled at the same close": (SameClose, "fill"),
     "filled at a known open": (KnownOpen, "fill"),
+    "from the low to the high": (LowToHigh, "fill"),
+    "filled at the best of the bar": (BestOfTheBar, "fill"),
     "a reward of ten rows": (ForwardReward, "reward"),
     "an end before a crash": (EndsBeforeCrash, "end"),
     "a telling info": (TellingInfo, "info"),
@@ -386,6 +403,25 @@ class NextClose(Market):
         return held * (self.bars["close"][self.row + 1] / self.bars["close"][self.row] - 1)
 
 
+class FarLimit(Market):
+    """Bought or sold a quarter away from the open, if the row gets there, and valued at the close; and at the open."""
+
+    def earned(self, target: float) -> float:
+        opened, close, low, high = (self.bars[name][self.row + 1] for name in ("open", "close", "low", "high"))
+        price = opened * (0.75 if target > 0 else 1.25)
+        waited = target * (close / price - 1) if low < price < high else 0.0
+        return super().earned(target) + waited
+
+
+class StoppedAtTheWorst(Market):
+    """A position is closed at the worst price of a row that falls by a fifth."""
+
+    def earned(self, target: float) -> float:
+        opened, low, high = (self.bars[name][self.row + 1] for name in ("open", "low", "high"))
+        worst = target * ((low if target > 0 else high) / opened - 1)
+        return max(worst, -0.9) if worst < -0.2 else super().earned(target)
+
+
 CLEAN: dict[str, type[Market]] = {
     "returns": Market,
     "prices": world(features=lambda b: b["close"]),
@@ -414,6 +450,8 @@ CLEAN: dict[str, type[Market]] = {
     "above an average": world(features=above_average),
     "the highest close so far": world(features=lambda b: 1.0 * (b["close"] >= np.maximum.accumulate(b["close"]))),
     "filled at the next close": NextClose,
+    "a limit that is far away": FarLimit,
+    "a stop at the worst price": StoppedAtTheWorst,
     "an info of the close": informed(lambda m: m.bars["close"][m.row]),
     "an info of the close, late by two rows": informed(lambda m: m.bars["close"][m.row], lag=2),
     "an info of the fill": informed(lambda m: m.bars["open"][m.row]),

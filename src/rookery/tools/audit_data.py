@@ -75,6 +75,16 @@ class Future:
         }
         return self._joined(prices, position)
 
+    def wider(self, position: int, factor: float) -> dict[str, np.ndarray]:
+        """The columns with highs further up and lows further down, in rows that are complete at a position or later.
+        Opens and closes stay."""
+        row, made = position // 2, dict(self._courses[0])
+        for name, meaning in self.meanings.items():
+            if meaning in ("high", "low"):
+                scale = factor if meaning == "high" else 1 / factor
+                made[name] = np.concatenate([made[name][:row], made[name][row:] * scale])
+        return made
+
     def _joined(self, other: dict[str, np.ndarray], position: int) -> dict[str, np.ndarray]:
         made = {}
         for name, values in self._courses[0].items():

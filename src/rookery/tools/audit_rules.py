@@ -186,7 +186,24 @@ class Comparisons:
         if late < len(gap) and abs(gap[late]) > MOST_GAIN * abs(usual) and "fill" not in self.leaks:
             self._add("fill", step, position - 1, "the fill", f"the order of step {step} is filled at a price of row "
                       f"{(position - 1) // 2}, which its observation has shown already")  # fmt: skip
+        if "fill" not in self.leaks and self._is_filled_at_extremes(position, step, actions, abs(usual), late):
+            self._add("fill", step, position, "the fill", f"the order of step {step} is filled at the high or the low "
+                      f"of row {position // 2}, as if it were known where the prices of a bar turn")  # fmt: skip
         return True
+
+    def _is_filled_at_extremes(
+        self, position: int, step: int, actions: tuple[Any, Any], usual: float, late: int
+    ) -> bool:
+        """Whether an action earns ever more, the further highs and lows are from opens and closes. What waits at a
+        price of its own, such as a limit order, earns the same, however far they are beyond it."""
+        courses = [self.future.wider(position, factor) for factor in (1.0, FACTOR, FACTOR**2)]
+        for action in actions:
+            rewards = [self._after(bars, step, action) for bars in courses]
+            if late < min(map(len, rewards)):
+                base, first, second = (float(each[late]) for each in rewards)
+                if first - base > MOST_GAIN * usual and second - base > FACTOR * (first - base):
+                    return True
+        return False
 
     def _told_by_infos(self, step: int, position: int, is_paid_by: Callable[[int], bool]) -> None:
         """Judge the info that knows most before this step, if it knows more than the observation."""
