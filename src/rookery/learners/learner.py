@@ -322,9 +322,9 @@ def trained_tensors(parts: Mapping[str, Any]) -> list[Tensor]:
 
 
 def _fitting(own: Any, given: Any, name: str) -> Any:
-    """Arrays of another run in the place of a learner's own. Rewards may be normalised in one of the two only, and what
-    is counted per env stays the learner's own."""
-    if name == "scale" and not given:
+    """Arrays of another run in the place of a learner's own. Rewards may be normalised in one of the two only, an agent
+    has no critics, and what is counted per env stays the learner's own."""
+    if name in ("scale", "vectors") and not given:
         return own
     if isinstance(own, dict) and isinstance(given, dict):
         return {key: _fitting(own[key], given.get(key), f"{name}.{key}") for key in own}

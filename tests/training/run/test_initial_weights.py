@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import rookery
 from rookery.cli.main import main
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
+from rookery.learners import make_learner
+from rookery.learners.registry import specs
 from training.runs import QUIET, differences, last_state, small, train
 
 pytestmark = pytest.mark.usefixtures("plain_python")
@@ -77,6 +80,23 @@ def test_critics_too(learner: str, tmp_path: Path) -> None:
     if learner == "sac":
         assert not differences(one["learner"]["vectors"]["critics"], other["learner"]["vectors"]["critics"])
     assert other["learner"]["steps"] == 128
+
+
+@pytest.mark.parametrize("name", ["sac", "td3", "xqc"])
+def test_an_agent_without_critics_begins_with_its_actor(name: str) -> None:
+    """Its critics are new, over the agent's own encoder, and so are the target networks."""
+    images, arm = spaces.Box(0, 255, (1, 36, 36), np.uint8), spaces.Box(-1, 1, (2,))
+
+    def learner(seed: int) -> Any:
+        options = specs()[name].options(hidden=[8], images="cnn", buffer_size=100)
+        return make_learner(name, images, arm, options, 1, seed=seed)
+
+    policy, begun = learner(1).state(replay=False)["policy"], learner(2)
+    begun.load_weights({"policy": policy})
+    assert not differences(policy, begun.state(replay=False)["policy"])
+    assert begun.target_weights.equal(begun.critic_adam.flat.data)
+    if name == "td3":
+        assert begun.target_actor_weights.equal(begun.actor_adam.flat.data)
 
 
 def test_a_run_that_was_killed_at_once_begins_with_them_again(source: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rookery.errors import OptionError
 from rookery.learners.action_spaces import ActionBounds
 from rookery.learners.encoders import make_encoder
-from rookery.learners.learner import Learner
+from rookery.learners.learner import Learner, Tree, load_module
 from rookery.learners.networks import MLP, Critics, EnsembleMLP, with_params_from
 from rookery.learners.policy import Policy, make_leaves
 
@@ -83,6 +83,12 @@ class BoundedActorCritic(Learner):
     def parts(self) -> dict[str, Any]:
         vectors = {"critics": self.critic_adam.flat, "targets": self.target_weights, **self.more_vectors()}
         return {"vectors": vectors, "actor_adam": self.actor_adam, "critic_adam": self.critic_adam}
+
+    def load_weights(self, state: Tree) -> None:
+        super().load_weights(state)
+        if "vectors" not in state:  # of an agent without critics: new ones, over its encoder, and new targets
+            load_module(self.policy, state["policy"])
+            self.follow(1.0)
 
     def more_vectors(self) -> dict[str, Tensor]:
         """What else is saved."""
