@@ -20,7 +20,7 @@ from rookery.files import own_folder
 from rookery.monitor.alerts import Alerts
 from rookery.studies.trials.plans import is_market
 from rookery.training.backtest.joined_account import write_account
-from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint import agents_of
 from rookery.training.storage.registry_folder import outputs_folder
 
 ATTEMPTS = 3  # comparisons, if others promote in the meantime
@@ -208,7 +208,7 @@ class Deployer:
 
 def _step(candidate: Candidate) -> int:
     """The step of the checkpoint that a version is made from."""
-    checkpoints = Checkpoints(candidate.run.checkpoints)
+    checkpoints = agents_of(candidate.run.name, candidate.run.checkpoints)
     step, _ = checkpoints.load_best(()) if candidate.checkpoint == "best" else checkpoints.load_latest(())
     return step
 

@@ -25,7 +25,7 @@ from rookery.console import printable
 from rookery.errors import RegistryError
 from rookery.files import open_plain, read_plain, replace_file, sync_folder
 from rookery.monitor.jsonl import append_record, open_append_only, plain
-from rookery.training.storage.checkpoint import Checkpoints, save
+from rookery.training.storage.checkpoint import agents_of, save
 from rookery.training.storage.checkpoint_files import Tree
 from rookery.training.storage.registry_folder import ABOUT, file_hash, files_in, sealed
 from rookery.training.storage.run_dir import RunDir
@@ -71,7 +71,7 @@ def remove_version(folder: Path) -> None:
 
 def _write_run(run: RunDir, slim: RunDir, checkpoint: str) -> int:
     """Write configuration and checkpoint; returns the checkpoint's step."""
-    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints = agents_of(run.name, run.checkpoints)
     step, tree = checkpoints.load_best() if checkpoint == "best" else checkpoints.load_latest()
     config = run.read_config()
     section = config.get("checkpoints")

@@ -10,6 +10,7 @@ import pytest
 import rookery
 from rookery.errors import CheckpointError, FileError
 from rookery.training.players.agents import find_player
+from rookery.training.players.file_player import find_opponent
 from rookery.training.resolve.seats import seat_of
 from rookery.training.resolve.world_choice import duel_of, find
 from training.finished import make_run
@@ -49,6 +50,10 @@ def test_a_run_without_a_checkpoint_has_no_agent_yet(tmp_path: Path) -> None:
     for use in (rookery.load, rookery.evaluate):
         with pytest.raises(CheckpointError, match=r"young has no checkpoint yet.* `rookery resume young`"):
             use("young", runs_dir=tmp_path)
+    with pytest.raises(CheckpointError, match="young has no checkpoint yet"):
+        rookery.train("CartPole-v1", init_from="young", runs_dir=tmp_path, verbose=False)
+    with pytest.raises(CheckpointError, match="young has no checkpoint yet"):
+        find_opponent("young", tmp_path)
 
 
 def test_only_agents_are_replaced(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rookery.errors import CheckpointError, OptionError, RookeryError, RunError,
 from rookery.learners.plain_spaces import from_tree
 from rookery.standalone import from_saved, runtime
 from rookery.training.resolve.seats import Seat
-from rookery.training.storage.checkpoint import Checkpoints, load
+from rookery.training.storage.checkpoint import agents_of, load
 from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST, short_text
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import shipped_tree
@@ -237,7 +237,7 @@ def find_opponent(
             f"there is no player {who!r}: give human, weak or strong, agent (the one that comes with rookery), a run, "
             f"a checkpoint's folder, or file.py:Agent; {error}"
         ) from error
-    return _opponent(run.name, Checkpoints(run.checkpoints).load_latest(only=("agent",))[1]["agent"], game)
+    return _opponent(run.name, agents_of(run.name, run.checkpoints).load_latest(only=("agent",))[1]["agent"], game)
 
 
 def _seat(game: WorldSpec) -> Seat:

@@ -20,7 +20,7 @@ from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.seats import NO_STEP_LIMIT, all_opponents, with_opponents
 from rookery.training.run.loop import Loop
-from rookery.training.storage.checkpoint import Checkpoints, load
+from rookery.training.storage.checkpoint import Checkpoints, agents_of, load
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.load_agent import check_agent
 from rookery.training.storage.registry_folder import PREFIX, find_version
@@ -66,7 +66,7 @@ def read_initial_weights(init_from: str, runs_dir: Path) -> InitialWeights:
         run = RunDir.find(init_from, runs_dir)
     except RunError as error:
         raise RunError(f"`init_from` = {init_from!r}: no checkpoint is there, and {error}") from None
-    step, tree = Checkpoints(run.checkpoints).load_latest(("agent", "learner"))
+    step, tree = agents_of(run.name, run.checkpoints).load_latest(("agent", "learner"))
     return InitialWeights(f"{run.name} at step {step:,}", str(run.path.resolve()), tree["agent"], tree["learner"])
 
 

@@ -266,6 +266,17 @@ class Checkpoints:
         return author == self.run or (author is None and self.own)
 
 
+def agents_of(run: str, folder: Path) -> Checkpoints:
+    """The checkpoints in the folder of a run of this name, for its agent; there is at least one."""
+    checkpoints = Checkpoints(folder)
+    if checkpoints.latest() is None:
+        raise CheckpointError(
+            f"{run} has no checkpoint yet, so there is no agent: wait for the first one while the run continues; "
+            f"if it has ended, `rookery resume {run}` trains on"
+        )
+    return checkpoints
+
+
 def thinned(steps: Sequence[int], last: int, most: int) -> set[int]:
     """At most so many steps before the last one, dense near it and ever fewer before: while there are too many, the one
     goes whose neighbours are closest to each other for their distance from the last.

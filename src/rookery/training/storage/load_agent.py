@@ -23,7 +23,7 @@ from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import make_policy, option_classes
 from rookery.learners.saved_agent import saved_agent
 from rookery.monitor.formatting import NOT_BETTER, number
-from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints, save
+from rookery.training.storage.checkpoint import UNFINISHED, agents_of, save
 from rookery.training.storage.checkpoint import load as read_tree
 from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST, short_text
 from rookery.training.storage.run_dir import RunDir
@@ -93,12 +93,7 @@ def load_checkpoint(
         check_network(run, tree["agent"], trust)
         check_agent(tree["agent"])
 
-    checkpoints = Checkpoints(run.checkpoints)
-    if checkpoints.latest() is None:
-        raise CheckpointError(
-            f"{run.name} has no checkpoint yet, so there is no agent: wait for the first one while the run continues; "
-            f"if it has ended, `rookery resume {run.name}` trains on"
-        )
+    checkpoints = agents_of(run.name, run.checkpoints)
     if not best:
         return checkpoints.load_latest(parts, check)
     step, tree = checkpoints.load_best(parts, check)
