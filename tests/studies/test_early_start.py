@@ -16,7 +16,7 @@ from rookery.studies.workers.early_start import start_worker, started_early
 WORKER = (
     "import json, os, sys; from rookery.studies.workers.early_start import take_order; task = take_order(); "
     "print('a complaint', file=sys.stderr); "
-    "print(json.dumps([task.read_text(), sys.path, dict(os.environ), os.getpid()]))"
+    "print(json.dumps([task, sys.path, dict(os.environ), os.getpid()]))"
 )
 
 
@@ -26,7 +26,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early_start, "CODE", WORKER)
 
 
-def heard(process: subprocess.Popen[bytes]) -> tuple[str, list[str], dict[str, str], int]:
+def heard(process: subprocess.Popen[bytes]) -> tuple[dict[str, str], list[str], dict[str, str], int]:
     assert process.stdout is not None
     answer = json.loads(process.stdout.read())
     process.stdout.close()
@@ -40,8 +40,7 @@ def test_a_worker_is_like_the_program_when_it_gets_its_task(
     early: int, stand_in: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its task, log, import path and environment, whenever it has started; and others are not left behind."""
-    task, log = tmp_path / "task.json", tmp_path / "worker.log"
-    task.write_text("what to do")
+    task, log = {"name": "what to do"}, tmp_path / "worker.log"
     before = set(psutil.Process().children())
     with started_early(early):
         ready = [process.pid for process in early_start._ready]
@@ -49,21 +48,20 @@ def test_a_worker_is_like_the_program_when_it_gets_its_task(
         monkeypatch.setenv("SET_LATER", "yes")
         monkeypatch.syspath_prepend(str(tmp_path / "later"))
         process = start_worker(task, log, {"PGPASSWORD": "secret"})
-        text, path, variables, pid = heard(process)
+        told, path, variables, pid = heard(process)
     assert (pid in ready) is bool(early) and pid == process.pid
-    assert text == "what to do" and path[0] == str(tmp_path / "later")
+    assert told == task and path[0] == str(tmp_path / "later")
     assert (variables["SET_LATER"], variables["PGPASSWORD"], variables["OMP_NUM_THREADS"]) == ("yes", "secret", "1")
-    assert log.read_text() == "a complaint\n"
+    assert log.read_text() == "a complaint\n" and list(tmp_path.iterdir()) == [log]  # nothing that a kill would leave
     assert not early_start._ready and set(psutil.Process().children()) <= before
 
 
 def test_one_that_has_died_is_replaced(stand_in: None, tmp_path: Path) -> None:
-    (tmp_path / "task.json").write_text("")
     with started_early(1):
         dead = early_start._ready[0]
         dead.kill()
         dead.wait()
-        pid = heard(start_worker(tmp_path / "task.json", tmp_path / "worker.log", {}))[3]
+        pid = heard(start_worker({}, tmp_path / "worker.log", {}))[3]
     assert pid not in (dead.pid, os.getpid())
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rookery.engine.workers.child_process import ONE_THREAD
 from rookery.forks import kill_group
@@ -75,7 +75,7 @@ def _how_to_start() -> Callable[[], WorkerHandle]:
     return partial(_start, subprocess.DEVNULL, {})
 
 
-def start_worker(task: Path, log: Path, variables: Mapping[str, str]) -> WorkerHandle:
+def start_worker(task: Mapping[str, Any], log: Path, variables: Mapping[str, str]) -> WorkerHandle:
     """A worker for this task, one that has started early if there is one. What it prints goes to the end of `log`, and
     `variables` are added to its environment."""
     while _ready and _ready[0].poll() is not None:  # it has died
@@ -86,7 +86,7 @@ def start_worker(task: Path, log: Path, variables: Mapping[str, str]) -> WorkerH
         with open(log, "ab") as file:
             process = _start(file, variables)
     order = {
-        "task": str(task), "log": str(log), "path": [entry for entry in sys.path if isinstance(entry, str)],
+        "task": task, "log": str(log), "path": [entry for entry in sys.path if isinstance(entry, str)],
         "variables": {**os.environ, **ONE_THREAD, **variables},
     }  # fmt: skip
     assert process.stdin is not None
@@ -95,7 +95,7 @@ def start_worker(task: Path, log: Path, variables: Mapping[str, str]) -> WorkerH
     return process
 
 
-def take_order() -> Path:
+def take_order() -> dict[str, Any]:
     """In the worker: the task it is for, once it is known. It takes on what the program is like by then."""
     line = sys.stdin.readline()
     if not line:  # it is not needed
@@ -106,7 +106,7 @@ def take_order() -> Path:
     sys.path[:] = order["path"]
     os.environ.clear()
     os.environ.update(order["variables"])
-    return Path(order["task"])
+    return order["task"]
 
 
 def _start(errors: int | IO[bytes], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:

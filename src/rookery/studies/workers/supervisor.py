@@ -22,7 +22,7 @@ from rookery.config import RunConfig
 from rookery.config.sections import ClusterOptions, check_local
 from rookery.console import printable, say
 from rookery.errors import ConfigError, StorageLost, StudyError
-from rookery.files import own_folder, replace_file
+from rookery.files import own_folder
 from rookery.forks import kill_group
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
@@ -110,8 +110,6 @@ class Supervisor(Supervision):
 
     def __exit__(self, *_: object) -> None:
         self.kill()  # an error passes: nothing may be left running
-        for worker in self.workers:
-            self._file(worker.name).unlink(missing_ok=True)
         super().__exit__()
 
     def kill(self) -> None:
@@ -181,7 +179,6 @@ class Supervisor(Supervision):
     def _ended(self, worker: WorkerProcess) -> None:
         self.workers.remove(worker)
         status = worker.status or 0
-        self._file(worker.name).unlink(missing_ok=True)
         if status == 0 or self.stopping or worker.is_leaving:
             return
         for number in worker.trials:
@@ -199,13 +196,9 @@ class Supervisor(Supervision):
         self._start(worker.name)
 
     def _start(self, name: str) -> None:
-        task = self._file(name)
-        replace_file(task, [json.dumps({**self._task, "name": name}).encode()])
+        task = {**self._task, "name": name}
         log = self.folder.workers / f"worker-{name.rpartition('-')[2]}.log"
         self.workers.append(WorkerProcess(name, task, log, self._events, self._variables))
-
-    def _file(self, name: str) -> Path:
-        return self.folder.workers / f"worker-{name}.json"
 
 
 def _how(status: int) -> str:
@@ -216,10 +209,10 @@ class WorkerProcess:
     """One worker. Its events are put into a queue, each with the worker; None stands for its end."""
 
     def __init__(
-        self, name: str, task: Path, log: Path, events: queue.SimpleQueue[Any], more: Mapping[str, str]
+        self, name: str, task: Event, log: Path, events: queue.SimpleQueue[Any], more: Mapping[str, str]
     ) -> None:
         """`more` are environment variables, such as the password of a database."""
-        self.name, self._task, self.log, self._events = name, task, log, events
+        self.name, self.log, self._events = name, log, events
         self.trials: dict[int, float | None] = {}  # those it trains: when it should have ended, by the monotonic clock
         self.began_any = self.is_leaving = self.is_killed = False
         self.process = start_worker(task, log, more)

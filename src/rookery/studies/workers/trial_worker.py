@@ -41,17 +41,13 @@ Done = Callable[[TrialPart, PartOutcome], None]
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker receives when it starts, as a JSON file."""
+    """What a worker receives when it starts, as JSON."""
 
     study: str  # the study's folder
     config: dict[str, Any]  # of the study, with this search's section `search`
     name: str
     train: bool = True  # trials
     verify: bool = True
-
-    @classmethod
-    def read(cls, file: Path) -> Task:
-        return cls(**json.loads(file.read_text()))
 
 
 class TrialWorker(TrialClaims):
@@ -216,7 +212,7 @@ def work(task: Task, out: TextIO) -> int:
 
 def main() -> None:
     """The worker process. What code prints does not reach the supervisor."""
-    task = take_order()
+    task = Task(**take_order())
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    sys.exit(work(Task.read(task), out))
+    sys.exit(work(task, out))
