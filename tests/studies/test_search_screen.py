@@ -31,6 +31,14 @@ def test_the_summary_shows_both_values_and_what_comes_next(capsys):
         assert f"rookery {command}" in shown
 
 
+def test_without_a_verification_none_is_announced(capsys):
+    """With search.verify = 0, or in a population, there will be none."""
+    print_result(result(best=BestTrial(0, {}, 11.5, None), verified=()), "")
+    shown = capsys.readouterr().out
+    assert "best: trial 0: not verified with held-out seeds; 11.5 on tuning seeds" in shown
+    assert "train best.toml" in shown and "deploy" not in shown
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -141,7 +141,7 @@ def print_result(result: StudyResult, command: str) -> None:
 
 
 def _print_best(best: BestTrial, result: StudyResult) -> None:
-    held_out = "not verified yet"
+    held_out = "not verified with held-out seeds"
     if best.verified_value is not None:
         held_out = f"{_value_text(best.verified_value, best.verified_interval)} on held-out seeds"
     print(f"best: trial {best.number}: {held_out}; {_value_text(best.value, best.interval)} on tuning seeds")
@@ -160,7 +160,8 @@ def _print_next(result: StudyResult) -> None:
     print(f"the report: rookery study {name}")
     print(f"the best as a configuration: rookery study {name} --export-config best.toml")
     print("train with it: rookery train best.toml")
-    print(f"put it to use: rookery deploy {name} --to champions")
+    if result.verified:  # others are not deployed
+        print(f"put it to use: rookery deploy {name} --to champions")
 
 
 def _pruning_text(found: Mapping[str, Any]) -> str:
