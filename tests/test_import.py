@@ -75,6 +75,15 @@ def test_gymnasium_is_not_imported_before_it_is_needed() -> None:
     assert answer.stdout == "[]\n", answer.stdout + answer.stderr
 
 
+def test_star_imports_need_no_stable_baselines3() -> None:
+    missing = (
+        "import importlib.util as util; found = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'stable_baselines3' else found(name, *more)\n"
+    )
+    answer = run(missing + "import rookery; print({'sb3', 'pettingzoo'} & {*rookery.__all__})")
+    assert answer.stdout == "{'pettingzoo'}\n", answer.stderr
+
+
 @pytest.mark.slow
 def test_envs_are_registered_whichever_is_imported_first() -> None:
     made = "print(gymnasium.make('rookery/CartPole-v1').unwrapped.spec.id)"

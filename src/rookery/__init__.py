@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rookery.gymnasium_hook import register_with_gymnasium
@@ -92,3 +93,5 @@ def _check(module: str) -> None:
 
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _check, modules=("deploy",))
+if find_spec("stable_baselines3") is None:
+    __all__.remove("sb3")  # or `from rookery import *` would need it
