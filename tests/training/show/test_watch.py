@@ -236,8 +236,8 @@ def test_an_env_without_render_modes_may_draw_all_the_same(tmp_path, said):
 @pytest.mark.parametrize(
     ("world", "words"),
     [
-        ("Unseen", r"cannot be shown: its render\(\) should return an array, and returned None"),
-        ("Broken", r"cannot be shown: its render\(\) fails: no OpenGL"),
+        ("Unseen", r"\w+-Unseen cannot be shown: its render\(\) should return an array, and returned None"),
+        ("Broken", r"\w+-Broken cannot be shown: its render\(\) fails: no OpenGL"),
         ("Touchy", "Touchy cannot be shown: made with render_mode='rgb_array' it fails: the camera is broken"),
         ("Dark", r"Dark cannot be shown: give Dark a method render\(state, params, mode\)"),
     ],

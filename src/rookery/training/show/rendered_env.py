@@ -32,6 +32,7 @@ class RenderedEnv:
         self, env: gym.Env, live: bool, fps: float | None = None, note: str = "", viewer: Viewer | None = None
     ) -> None:
         self.env, self.live, self.viewer = env, live, viewer
+        self.name = str(env)  # in errors
         self.note = note  # a line for the user
         self.fps = fps or _own_fps(env)
         if fps and live:  # Gymnasium's windows read their frame rate there
@@ -55,7 +56,7 @@ class RenderedEnv:
         if isinstance(frame, list) and frame:  # modes such as rgb_array_list give all frames since the last call
             frame = frame[-1]
         if not isinstance(frame, np.ndarray):
-            raise RunError(f"{self.env} cannot be shown: its render() should return an array, and returned {frame!r}")
+            raise RunError(f"{self.name} cannot be shown: its render() should return an array, and returned {frame!r}")
         return frame
 
     def _rendered(self) -> Any:
@@ -64,7 +65,7 @@ class RenderedEnv:
         except (MissingExtra, gym.error.DependencyNotInstalled):
             raise
         except Exception as error:
-            raise RunError(f"{self.env} cannot be shown: its render() fails: {_why(error)}{render_hint()}") from error
+            raise RunError(f"{self.name} cannot be shown: its render() fails: {_why(error)}{render_hint()}") from error
 
     def end_episode(self, info: Mapping[str, Any]) -> None:
         if self.viewer is not None:
@@ -111,6 +112,8 @@ def open_rendered_envs(
     try:
         with nullcontext() if live else headless(), ExitStack() as stack:
             opened = [stack.enter_context(closing(_rendered_env(world, live, fps, each))) for each in matchups]
+            for rendered in opened:
+                rendered.name = world.name
             for note in dict.fromkeys(rendered.note for rendered in opened if rendered.note):
                 say(note)
             yield opened
