@@ -12,7 +12,7 @@ from rookery.errors import OptionError, RunError, UsageError, WorldError
 from rookery.training.evaluation.evaluate import evaluate, evaluate_games
 from rookery.training.storage.checkpoint import Checkpoints
 from training.finished import STEP, make_run
-from training.tug import write_agent
+from training.tug import Tug, write_agent
 
 
 def test_figures_of_a_run(tmp_path, capsys):
@@ -90,6 +90,14 @@ def test_games_have_a_win_rate(tmp_path):
     figures = evaluate("finished", tmp_path, episodes=2)
     assert figures["win_rate"] == 0.0
     assert figures["length_mean"] == 10
+
+
+def test_a_game_of_the_users_is_played_against_random_actions(tmp_path):
+    """The world takes both players' actions, and the agent acts for one of them."""
+    options = {"steps": 64, "num_envs": 2, "learner": "ppo", "ppo": {"rollout_length": 16, "hidden": [8]}}
+    run = rookery.train(Tug, opponents="self", runs_dir=tmp_path, backend="serial", verbose=False, **options)
+    played = rookery.evaluate(run.path, episodes=4)
+    assert [(row["opponent"], row["games"]) for row in played.opponents] == [("random", 4)]
 
 
 def test_another_world_with_the_same_spaces(tmp_path):

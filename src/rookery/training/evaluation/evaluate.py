@@ -26,6 +26,7 @@ from rookery.training.players.agents import SCRIPTS, find_player, seated
 from rookery.training.players.file_player import NAME as RANDOM
 from rookery.training.resolve.option_errors import failure_options
 from rookery.training.resolve.resolved_run import with_recorded_image_size, wrapped
+from rookery.training.resolve.seats import all_opponents, seat_of
 from rookery.training.resolve.session_world import session_world
 from rookery.training.resolve.world_choice import World, find, num_agents, world_of_object
 from rookery.training.storage.checkpoint_files import MANIFEST
@@ -48,7 +49,7 @@ def evaluate(
     trust: bool = False,
 ) -> EvaluationResult:
     """Play complete episodes with an agent; returns their mean return, its interval, and the return of each. In a world
-    with two agents, these are games against random actions, as the returns of both sides may sum to 0.
+    for two, these are games against random actions, as the returns of both sides may sum to 0.
 
     Args:
         agent: An agent, the result of `rookery.train`, or a run by its name, its path or as "latest".
@@ -84,15 +85,15 @@ def evaluate(
     else:
         trained = open_run(agent, runs_dir, best, trust=trust)
         played_world = _world_to_play(trained, world, options)
-    if world is not None or options:  # not exactly the world it was trained in: the agent must fit
-        _check_spaces(trained.run.name, trained.agent, played_world)
     seed = trained.seed if seed is None else seed
     if deterministic is None:
         deterministic = trained.config.evaluation.deterministic
-    if num_agents(played_world) == 2:
+    if num_agents(played_world) == 2 or _acts_for_one_of_two(trained, played_world):
         games = {"games": episodes, "seed": seed, "best": best, "deterministic": deterministic, "trust": trust}
         where = {"world": world, "world_options": world_options, "progress": progress}
         return evaluate_games(agent, (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
+    if world is not None or options:  # not exactly the world it was trained in: the agent must fit
+        _check_spaces(trained.run.name, trained.agent, played_world)
     config, num_envs = trained.config, _num_envs(trained)
     backend = config.backend if world is None or isinstance(world, str) else "serial"
     made = Evaluator(
@@ -224,6 +225,13 @@ def _world_to_play(trained: TrainedRun, world: Any, options: dict[str, Any]) -> 
         if found.source is not None:
             return wrapped(config, world_of_object(found.source, world, options))
     return wrapped(config, find(world, config.takes_compiled, config.learner, options))
+
+
+def _acts_for_one_of_two(trained: TrainedRun, played_world: World) -> bool:
+    """Whether a run with opponents has trained its agent for one side of an env that takes both players' actions."""
+    seat = seat_of(*played_world.spaces)
+    mine, theirs = trained.agent.action_space, played_world.spaces[1]
+    return bool(all_opponents(trained.config)) and mine != theirs and seat is not None and seat.action_space == mine
 
 
 def _check_spaces(run: str, agent: Agent, played_world: World) -> None:
