@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.errors import CheckpointError, FileError
+from rookery.errors import CheckpointError, FileError, RunError
 from rookery.training.players.agents import find_player
 from rookery.training.players.file_player import find_opponent
 from rookery.training.resolve.seats import seat_of
@@ -42,6 +42,14 @@ def test_the_agent_of_a_result_can_be_saved(tmp_path: Path) -> None:
     row = np.array([0.1, 0.2, -0.1, 0.0], np.float32)
     assert rookery.load(path).predict(row, deterministic=True)[0] == result.agent.act(row, deterministic=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["agent", result.run_name])
+
+
+def test_the_folder_of_an_agent_is_not_a_run(tmp_path: Path) -> None:
+    """The error says what can be done with it."""
+    make_run(tmp_path)
+    path = rookery.load("finished", tmp_path).save(tmp_path / "agent")
+    with pytest.raises(RunError, match=r"is the folder of an agent, .* rookery\.load\('.*agent'\)"):
+        rookery.watch(path)
 
 
 def test_a_run_without_a_checkpoint_has_no_agent_yet(tmp_path: Path) -> None:

@@ -138,6 +138,11 @@ class RunDir:
                 return cls(unpack_report(Path(run), base))
         if (text := FILES.get(Path(run).suffix.lower())) is not None:
             raise RunError(f"{str(run)!r} is not a run: {text.format(file=run)}")
+        if os.path.isfile(os.path.join(run, "manifest.json")):
+            raise RunError(
+                f"{str(run)!r} is the folder of an agent, not of a run: in Python, agent = rookery.load({str(run)!r}) "
+                "loads it for rookery.evaluate(agent, world=...), rookery.record(agent, ...) and agent.export(...)"
+            )
         raise RunError(
             f"there is no run {str(run)!r} in {printable(base)}{_near(str(run), [found.name for found in runs])}"
         )
