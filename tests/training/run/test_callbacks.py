@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import rookery
 from rookery.errors import ConfigError, OptionError, RunError
-from rookery.training.run.callbacks import Callback, RunControl
+from rookery.training.run.callbacks import Callback, Callbacks, RunControl
 
 OPTIONS: dict[str, Any] = {
     "num_envs": 4, "steps": 1024, "ppo": {"rollout_length": 64, "hidden": [8], "epochs": 1},
@@ -146,6 +147,21 @@ def test_what_is_no_callback(tmp_path: Path, callbacks: Any, words: str) -> None
     with pytest.raises((OptionError, ConfigError), match=words):
         rookery.train("CartPole-v1", runs_dir=tmp_path, callbacks=callbacks, **OPTIONS)
     assert not list(tmp_path.iterdir())
+
+
+def test_methods_that_are_never_called_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Misspelt ones, and those of other libraries; other methods are the user's own."""
+
+    class Strange(Callback):
+        def on_updat(self, run: RunControl, metrics: Any) -> None: ...
+        def _on_step(self) -> None: ...
+        def only_mine(self) -> None: ...
+
+    run: Any = SimpleNamespace(learner=SimpleNamespace(updates=0))
+    Callbacks([Strange()], run)
+    shown = caplog.text
+    assert "Strange.on_updat is never called; did you mean on_update?" in shown
+    assert "Strange._on_step is never called; called are on_start, on_rollout, " in shown and "only_mine" not in shown
 
 
 def test_what_cannot_be_logged(tmp_path: Path) -> None:

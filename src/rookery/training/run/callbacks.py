@@ -6,6 +6,7 @@ They are given as objects, `rookery.train(..., callbacks=[MyCallback()])`, or by
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -61,6 +62,9 @@ class Callback:
         """The run has ended; `result` is what `rookery.train` will return."""
 
 
+CALLED = [name for name in vars(Callback) if name.startswith("on_")]
+
+
 class RunControl:
     """What a callback sees of a run, and may do to it."""
 
@@ -112,6 +116,9 @@ class Callbacks:
     def __init__(self, callbacks: Sequence[Callback], run: RunControl) -> None:
         self._all, self.run = list(callbacks), run
         self._updates = run.learner.updates
+        for name in dict.fromkeys(name for callback in self._all for name in _never_called(type(callback))):
+            near = difflib.get_close_matches(name.rpartition(".")[2], CALLED, 1, 0.75)
+            say(f"{name} is never called; {f'did you mean {near[0]}?' if near else 'called are ' + ', '.join(CALLED)}")
 
     @property
     def want_episodes(self) -> bool:
@@ -176,6 +183,12 @@ def make_callback(name: str) -> Callback:
             f"callbacks: {found.__name__} cannot be made without arguments ({error}); give the object instead: "
             "rookery.train(..., callbacks=[...]) or rookery.resume(..., callbacks=[...])"
         ) from error
+
+
+def _never_called(kind: type[Callback]) -> list[str]:
+    """Methods that look like a callback's: misspelt, or with a name of another library."""
+    names = [name for name in vars(kind) if name.startswith(("on_", "_on_")) and name not in CALLED]
+    return [f"{kind.__name__}.{name}" for name in names]
 
 
 def take_callbacks(options: dict[str, Any]) -> list[Callback] | None:
