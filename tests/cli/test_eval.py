@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import rookery
 from rookery.cli.main import main
 from rookery.training.evaluation.evaluate import counting
 from training.finished import STEP, make_run
@@ -70,6 +71,14 @@ def test_bad_input(tmp_path, capsys, words, message):
     assert main(["eval", *words, "--runs-dir", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert message in err and len(err.splitlines()) == 1
+
+
+def test_the_folder_of_an_agent_is_evaluated_in_the_world_that_is_named(tmp_path, capsys):
+    """In one that is no game for two, episodes are played."""
+    folder = rookery.load(make_run(tmp_path, "CartPole-v1").path).save(tmp_path / "saved")
+    assert main(["eval", str(folder), "--world", "CartPole-v1", "--episodes", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "mean return" in out and "won" not in out
 
 
 def test_an_agent_that_fails_is_shown_its_place(tmp_path, capsys):

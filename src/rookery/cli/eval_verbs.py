@@ -72,13 +72,29 @@ def _eval(options: argparse.Namespace) -> int:
     keywords = {key: chosen[key] for key in ("seed", "deterministic") if chosen.get(key) is not None}
     keywords |= {key: changes[key] for key in ("world", "world_options") if key in changes}
     keywords |= {"best": options.best, "episodes": chosen.get("episodes", EPISODES)}
-    has_no_run = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()
-    found = None if has_no_run else arguments.find_run_or_shipped(options)
+    found = (
+        None if ".py:" in options.name or _is_folder_of_agent(options.name) else arguments.find_run_or_shipped(options)
+    )
     keywords |= {} if "world" in changes else arguments.check_run_world(found, options)
     opponents = chosen.get("opponents") or []
-    if found is None or opponents:
+    if opponents or (found is None and not _is_for_one(options.name, keywords.get("world"))):
         return _eval_games(options, opponents, keywords)
     return _eval_episodes(options, found, keywords)
+
+
+def _is_folder_of_agent(name: str) -> bool:
+    return (Path(name) / "manifest.json").is_file()
+
+
+def _is_for_one(name: str, world: str | None) -> bool:
+    """Whether the folder of an agent is to be evaluated in a world that is no game for two."""
+    if world is None or not _is_folder_of_agent(name):
+        return False
+    from rookery.training.resolve.world_choice import find, num_agents
+
+    found = find(world)
+    spec = registry.by_source(found.source)
+    return num_agents(found) == 1 and (spec is None or spec.two_player is None)
 
 
 def _refuse_bare_options(overrides: list[str]) -> None:
@@ -103,7 +119,7 @@ def _refuse_others(changes: Mapping[str, Any]) -> None:
         )
 
 
-def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[str, Any]) -> int:
+def _eval_episodes(options: argparse.Namespace, found: RunDir | None, keywords: dict[str, Any]) -> int:
     from rookery import printing
 
     check_installed()
@@ -111,10 +127,11 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
         from rookery.training.evaluation.evaluate import counting, evaluate
 
     with arguments.stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
-        metrics = evaluate(str(found.path), options.runs_dir, progress=progress, **keywords)
+        agent = options.name if found is None else str(found.path)
+        metrics = evaluate(agent, options.runs_dir, progress=progress, **keywords)
     with arguments.stdout_to_stderr(options.json):
         _say_restarts(metrics)
-        report = _report(found, keywords)
+        report = None if found is None else _report(found, keywords)
     if options.json:
         printing.emit_json(dict(metrics) | ({} if report is None else {"report": report.summary}))
         return 0
@@ -122,7 +139,8 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
     if report is not None:
         print()
         report.print()
-        print(f"\nreport: {report.write(found.report)}")
+        if found is not None:
+            print(f"\nreport: {report.write(found.report)}")
     return 0
 
 

@@ -29,6 +29,12 @@ def test_figures_of_a_run(tmp_path, capsys):
     assert f"mean return  {figures.mean:,.4g} (95 % interval" in capsys.readouterr().out
 
 
+def test_one_episode_has_no_interval(tmp_path, capsys):
+    make_run(tmp_path)
+    evaluate("finished", tmp_path, episodes=1).print()
+    assert "interval" not in capsys.readouterr().out
+
+
 def test_agents_are_evaluated_as_they_are(tmp_path):
     """That of a run with its world; one without a run with the world that is given; a result by its agent."""
     run = make_run(tmp_path)
@@ -37,9 +43,12 @@ def test_agents_are_evaluated_as_they_are(tmp_path):
     assert own.returns.tolist() == named.returns.tolist() and own.mean == named["return_mean"]
     assert evaluate(SimpleNamespace(agent=agent), episodes=3).returns.tolist() == named.returns.tolist()
     assert repr(own).startswith(f"EvaluationResult(finished in CartPole-v1: mean return {own.mean:,.4g}, 95 % interval")
-    alone = rookery.load(agent.save(tmp_path / "saved"))
-    with pytest.raises(UsageError, match="not of a run"):
-        evaluate(alone, episodes=1)
+    folder = agent.save(tmp_path / "saved")
+    alone = rookery.load(folder)
+    for given in (alone, folder):
+        with pytest.raises(UsageError, match="not of a run"):
+            evaluate(given, episodes=1)
+    assert len(evaluate(folder, world="CartPole-v1", episodes=2).returns) == 2
     for world in ("CartPole-v1", lambda: gymnasium.make("CartPole-v1")):
         assert len(evaluate(alone, world=world, episodes=2).returns) == 2
     assert len(evaluate(agent, world=lambda: gymnasium.make("CartPole-v1"), episodes=2).returns) == 2

@@ -29,7 +29,7 @@ from rookery.training.resolve.resolved_run import with_recorded_image_size, wrap
 from rookery.training.resolve.seats import all_opponents, seat_of
 from rookery.training.resolve.session_world import session_world
 from rookery.training.resolve.world_choice import World, find, num_agents, world_of_object
-from rookery.training.storage.checkpoint_files import MANIFEST
+from rookery.training.storage.load_agent import holds_agent, load
 from rookery.worlds import registry
 
 UPDATE_SECONDS = 0.2  # between two changes of the line
@@ -52,7 +52,8 @@ def evaluate(
     for two, these are games against random actions, as the returns of both sides may sum to 0.
 
     Args:
-        agent: An agent, the result of `rookery.train`, or a run by its name, its path or as "latest".
+        agent: An agent, the result of `rookery.train`, a run by its name, its path or as "latest", or the folder that
+            `agent.save` wrote.
         runs_dir: The folder of the runs.
         episodes: How many to play.
         seed: Of the env; if omitted, that of the run's own evaluations, so that results compare.
@@ -79,6 +80,8 @@ def evaluate(
     positive_int("episodes", episodes)
     allow_given([world, world_options])
     options = dict(world_options or {})
+    if isinstance(agent, (str, Path)) and holds_agent(Path(agent)):
+        agent = load(agent, trust=trust)
     if world is not None and isinstance(agent, Agent) and agent.run is None:
         trained = agent_in(agent, world, options)
         played_world = trained.world
@@ -195,7 +198,7 @@ def _trained(agent: AgentOrRun, runs_dir: Path, best: bool, trust: bool) -> Trai
     if not isinstance(agent, (str, Path)):
         return open_run(agent, runs_dir, best, trust=trust)
     name = str(agent)
-    if ".py:" in name or name in SCRIPTS or (Path(name) / MANIFEST).is_file():
+    if ".py:" in name or name in SCRIPTS or holds_agent(Path(name)):
         return None
     try:
         return open_run(agent, runs_dir, best, trust=trust)

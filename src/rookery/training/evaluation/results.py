@@ -78,7 +78,8 @@ class EvaluationResult(Mapping[str, Any]):
         """The figures for people, one to a line."""
         (low, high), shown = self.interval, self.as_json()
         figures = {name: value for name, value in shown.items() if not name.startswith("return_")}
-        figures["mean return"] = f"{self.mean:,.4g} (95 % interval {low:,.4g} to {high:,.4g})"
+        interval = f" (95 % interval {low:,.4g} to {high:,.4g})" if len(self.returns) > 1 else ""
+        figures["mean return"] = f"{self.mean:,.4g}{interval}"
         figures["returns"] = (
             f"{shown['return_min']:,.4g} to {shown['return_max']:,.4g}, standard deviation {self.std:,.4g}"
         )
