@@ -88,7 +88,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 .PHONY: dist test-dist docs docs-serve test-docs
 .PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-times test-flaky test-web $(PARTS) test-plain test-portable-main test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-tune bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-rewind bench-markets bench-search bench-search-cost bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-tune bench-house bench-start bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-tasks bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-rewind bench-markets bench-search bench-search-cost bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -284,6 +284,10 @@ bench-gpu: $(READY)  ## everything on an NVIDIA GPU, beside its peers (eight min
 
 bench-gpu-learning: $(READY)  ## what the learners reach on a GPU, over ten seeds and with each precision
 	$(BIN)/python benchmarks/gpu_learning.py
+
+bench-tasks: $(READY)  ## every task of Gymnasium by its name, over five seeds (a day; called again, it continues)
+	$(INSTALL_PEERS)
+	$(BIN)/python benchmarks/every_task.py --jobs 2 --set workers=1
 
 bench-curriculum: $(READY)  ## phases, opponents and the agent that comes with rookery, on this machine
 	$(BIN)/python benchmarks/curriculum.py

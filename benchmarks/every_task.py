@@ -73,7 +73,7 @@ OTHERS = [
     "FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1", "CarRacing-v3",
     "InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Reacher-v5", "Pusher-v5", "HumanoidStandup-v5",
 ]  # fmt: skip
-EPISODES = {"FrozenLake-v1": 1000, "FrozenLake8x8-v1": 1000, "Taxi-v4": 500, "Blackjack-v1": 20_000}
+EPISODES = {"Pendulum-v1": 500, "FrozenLake-v1": 1000, "FrozenLake8x8-v1": 1000, "Taxi-v4": 500, "Blackjack-v1": 20_000}
 USUAL_EPISODES = 100
 NEVER = 10**9  # steps: evaluate and save at the end alone
 Run = tuple[str, int]  # task and seed

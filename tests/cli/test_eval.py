@@ -74,7 +74,7 @@ def test_bad_input(tmp_path, capsys, words, message):
 
 
 def test_the_folder_of_an_agent_is_evaluated_in_the_world_that_is_named(tmp_path, capsys):
-    """In one that is no game for two, episodes are played."""
+    """In one with a single seat, episodes are played."""
     folder = rookery.load(make_run(tmp_path, "CartPole-v1").path).save(tmp_path / "saved")
     assert main(["eval", str(folder), "--world", "CartPole-v1", "--episodes", "2"]) == 0
     out = capsys.readouterr().out

@@ -87,7 +87,7 @@ def _is_folder_of_agent(name: str) -> bool:
 
 
 def _is_for_one(name: str, world: str | None) -> bool:
-    """Whether the folder of an agent is to be evaluated in a world that is no game for two."""
+    """Whether episodes are played with the agent in this folder, as the world has one seat."""
     if world is None or not _is_folder_of_agent(name):
         return False
     from rookery.training.resolve.world_choice import find, num_agents

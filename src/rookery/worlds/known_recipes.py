@@ -28,6 +28,7 @@ def falling(num_envs: int, steps: int, episode_length: int | None = None, **opti
 
 # --- classic control --------------------------------------------------------------------------------------------------
 
+NORMALISED = {"normalise_observations": True, "normalise_rewards": True}
 SMALL_XQC: dict[str, Any] = {"hidden": [64, 64], "critic_hidden": [128, 128], "batch_size": 128, "tau": 0.05}
 _PQN: dict[str, Any] = {"learning_rate_schedule": "linear", "normalise_rewards": True}
 CLASSIC: Recipes = {
@@ -43,7 +44,7 @@ CLASSIC: Recipes = {
     },
     "Pendulum-v1": {
         **falling(
-            16, 400_000, rollout_length=128, minibatches=8, epochs=10, gamma=0.95, learning_rate=1e-3,
+            16, 1_000_000, rollout_length=128, minibatches=8, epochs=10, gamma=0.98, learning_rate=1e-3,
             normalise_rewards=True,
         ),
         **recipe("sac", 8, 20_000, learning_rate=1e-3, updates_per_step=0.5, start_steps=1000, hidden=[128, 128]),
@@ -51,7 +52,7 @@ CLASSIC: Recipes = {
     },
     "Acrobot-v1": {
         **falling(
-            16, 500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
+            16, 1_500_000, rollout_length=128, minibatches=4, epochs=8, gae_lambda=0.94, learning_rate=2e-3,
             normalise_observations=True,
         ),
         **recipe(
@@ -60,10 +61,15 @@ CLASSIC: Recipes = {
         ),
     },
     "MountainCar-v0": falling(
-        16, 600_000, rollout_length=16, gae_lambda=0.98, learning_rate=1e-3, entropy=0.01, normalise_observations=True,
-        normalise_rewards=True,
+        16, 1_500_000, rollout_length=16, gae_lambda=0.98, learning_rate=1e-3, entropy=0.01,
+        normalise_observations=True, normalise_rewards=True,
     ),
+    # PPO with pink noise: on ten seeds 94.7 to 96.2, in a quarter of the time in which SAC comes to 93.
     "MountainCarContinuous-v0": {
+        **falling(
+            16, 800_000, noise="pink", rollout_length=1024, minibatches=16, epochs=8, gamma=0.9999, gae_lambda=0.99,
+            learning_rate=1e-3, **NORMALISED,
+        ),
         **recipe(
             "sac", 8, 50_000, noise="pink", gamma=0.999, learning_rate=1e-3, updates_per_step=0.25, start_steps=2000,
             hidden=[64, 64], tau=0.01, temperature=0.1,
@@ -181,7 +187,6 @@ LUNAR_LANDER = {
 
 # --- MuJoCo, and BipedalWalker, which is like it ----------------------------------------------------------------------
 
-NORMALISED = {"normalise_observations": True, "normalise_rewards": True}
 LARGE_BATCHES: dict[str, Any] = {
     "rollout_length": 256, "batch_size": 256, "epochs": 10, "learning_rate": 1e-3, **NORMALISED,
 }  # fmt: skip
