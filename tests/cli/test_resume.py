@@ -38,6 +38,13 @@ def test_changes_are_written_down_and_seen_by_the_next_resume(tmp_path: Path, ca
     assert "resumed with steps = 640" in capsys.readouterr().err
 
 
+def test_a_resumed_run_can_be_quiet(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    run = train("ppo", tmp_path, steps=128).path
+    capfd.readouterr()
+    assert main(["resume", str(run), "--steps", "256", "--quiet"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_limit_can_be_lifted(tmp_path: Path) -> None:
     """With none, as everywhere in a configuration."""
     run = train("ppo", tmp_path, steps=512, episodes=1).path

@@ -71,6 +71,10 @@ def no_panel_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup)
     )  # fmt: skip
 
 
+def quiet_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    takes(parser, "--quiet", "print nothing at all", dest="monitor.verbose", action="store_const", const=False)
+
+
 def set_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup, which: str) -> None:
     """`--set KEY=VALUE`: in every verb, KEY is a key of the configuration. `which` says which keys the verb accepts."""
     takes(

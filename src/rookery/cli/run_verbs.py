@@ -37,6 +37,7 @@ def add_resume(commands: Commands) -> None:
         type=arguments.config_value,
     )  # fmt: skip
     arguments.no_panel_argument(parser)
+    arguments.quiet_argument(parser)
     arguments.set_argument(
         parser,
         "steps, episodes, workers, on_failure, max_restarts, bad_values, on_out_of_memory, devices, one of "
@@ -75,7 +76,8 @@ def _resume(options: argparse.Namespace) -> int:
     found = arguments.find_run(options)
     steps = options.steps.after(found) if isinstance(options.steps, MoreSteps) else options.steps
     lengths = {"steps": steps, "episodes": options.num_episodes}
-    changes = arguments.changes_from(options, **lengths, **{"monitor.panel": options.panel})
+    shown = {"monitor.panel": options.panel, "monitor.verbose": getattr(options, "monitor.verbose")}
+    changes = arguments.changes_from(options, **lengths, **shown)
     config, _ = resumed_config(found.read_config(), changes)
     if config.on_out_of_memory == "raise":  # else the run lowers what does not fit
         check_run_size(config)

@@ -87,9 +87,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     takes(groups["many machines"], REFUSED[0], argparse.SUPPRESS, dest=REFUSED[1], type=arguments.config_value)
     train_verb.add_world_flags(parser)
     arguments.no_panel_argument(groups["output"])
-    takes(
-        groups["output"], "--quiet", "print nothing at all", dest="monitor.verbose", action="store_const", const=False
-    )
+    arguments.quiet_argument(groups["output"])
     arguments.set_argument(
         parser.add_argument_group("everything else"),
         "any that `rookery train --help-config` lists, such as search.first_seeds=3",

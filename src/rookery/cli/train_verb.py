@@ -18,6 +18,7 @@ from rookery.cli.arguments import (
     finish_run,
     loading,
     no_panel_argument,
+    quiet_argument,
     set_argument,
     show,
     stdout_to_stderr,
@@ -171,9 +172,7 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     takes(video, "--video", "record a video when the run ends", dest="monitor.video", action="store_const", const=True)
     no_panel_argument(groups["output"])
     takes(groups["output"], "--dashboard", "show the folder of runs in a browser until the run ends")
-    takes(
-        groups["output"], "--quiet", "print nothing at all", dest="monitor.verbose", action="store_const", const=False
-    )
+    quiet_argument(groups["output"])
 
 
 def _gpus(text: str) -> int | list[int]:
