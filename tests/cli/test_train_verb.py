@@ -480,3 +480,10 @@ def test_options_of_a_world_are_in_the_help_of_that_world(command, capsys):
     assert {name for name, text in helps.items() if "--rom" in text} == {"gameboy"}
     assert {name for name, text in helps.items() if "--lookback" in text} == {"crypto"}
     assert f"rookery {command} WORLD --help" in helps[""]
+
+
+def test_the_help_of_an_atari_game_has_the_options_of_atari(capsys):
+    """The id of a game is not the name of a world."""
+    with pytest.raises(SystemExit):
+        main(["train", "ALE/Pong-v5", "--help"])
+    assert "--frame-skip" in capsys.readouterr().out

@@ -198,6 +198,8 @@ def add_world_flags(parser: argparse.ArgumentParser) -> None:
 
     def add_to_help(given: argparse.Namespace) -> None:
         spec = registry.get(given.world) if given.world else None
+        if spec is None and given.world and (found := registry.stand_in(given.world)):  # such as ALE/Pong-v5
+            spec = found[0]
         if spec is not None and (spec.options or spec.examples):
             group.title, group.description = f"options of {spec.name}", None
             for option in spec.options:
