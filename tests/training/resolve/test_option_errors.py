@@ -54,6 +54,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["FrozenLake-v1", "--rom", "x"], "; --rom is for gameboy"),
         (["FrozenLake-v1", "--set", "world_options.nope=3"], "v1 has no option 'nope' (it has desc, map_name, "),
         (["worlds_here.py:Sized", "--set", "world_options.nope=3"], "has no option 'nope' (it has size, goal)"),
+        (["worlds_here.py:Sized", "--set", "world_options.sise=3"], "(it has size, goal); did you mean 'size'?"),
         (["worlds_here.py:OldGym", "--lookback", "3"],
          "'lookback' (it has none); --lookback is for crypto, perpetuals, forex, forex-account"),
         (["worlds_here.py:OldGym"], "its reset() takes no `seed`, as envs of the old Gym: a Gymnasium env has"),

@@ -203,8 +203,12 @@ def test_missing_package_and_rom(monkeypatch: pytest.MonkeyPatch, tmp_path) -> N
 
 
 @pytest.mark.parametrize(
-    "option", [{"obs_type": "grey"}, {"frame_skip": 0}, {"stack_size": 0}, {"screen_size": (0, 3)}]
-)
+    "option",
+    [
+        {"obs_type": "grey"}, {"frame_skip": 0}, {"stack_size": 0}, {"screen_size": (0, 3)}, {"mode": 9},
+        {"difficulty": 7},
+    ],
+)  # fmt: skip
 def test_wrong_options(option: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=next(iter(option))):
         AtariEnv("ALE/Pong-v5", **option)

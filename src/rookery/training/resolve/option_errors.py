@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -74,7 +75,9 @@ def _explain_keyword(world: BuildableWorld, function: str, keyword: str, error: 
         if taken is not None and keyword in taken:
             return  # what it calls with it does not take it: a mistake of its own code too
         names = "" if taken is None else f" (it has {', '.join(taken) or 'none'})"
-        raise OptionError(f"{world.name} has no option {keyword!r}{names}{_worlds_with(keyword)}") from error
+        near = get_close_matches(keyword, taken or [], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else _worlds_with(keyword)
+        raise OptionError(f"{world.name} has no option {keyword!r}{names}{hint}") from error
 
 
 def _taken(world: BuildableWorld) -> list[str] | None:

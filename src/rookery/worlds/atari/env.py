@@ -240,6 +240,15 @@ def _emulator(game: str, rom: str, **options: Any) -> Any:
         return Emulator(rom, obs_type="ram", frameskip=1, **options)
     except OSError as error:
         raise WorldError(f"{game}: its ROM {rom}.bin is missing or another one: {error}") from None
+    except RuntimeError as error:
+        ale = Emulator(rom, obs_type="ram", frameskip=1).ale
+        known = {"mode": ale.getAvailableModes(), "difficulty": ale.getAvailableDifficulties()}
+        for name, values in known.items():
+            if options[name] is not None and options[name] not in values:
+                raise OptionError(
+                    f"{game}: `{name}` should be one of {', '.join(map(str, values))}, got {options[name]!r}"
+                ) from None
+        raise WorldError(f"{game}: {error}") from error
 
 
 def _size(given: Any) -> tuple[int, int]:
