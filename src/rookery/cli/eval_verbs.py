@@ -72,9 +72,8 @@ def _eval(options: argparse.Namespace) -> int:
     keywords = {key: chosen[key] for key in ("seed", "deterministic") if chosen.get(key) is not None}
     keywords |= {key: changes[key] for key in ("world", "world_options") if key in changes}
     keywords |= {"best": options.best, "episodes": chosen.get("episodes", EPISODES)}
-    found = (
-        None if ".py:" in options.name or _is_folder_of_agent(options.name) else arguments.find_run_or_shipped(options)
-    )
+    has_no_run = ".py:" in options.name or _is_folder_of_agent(options.name)
+    found = None if has_no_run else arguments.find_run_or_shipped(options)
     keywords |= {} if "world" in changes else arguments.check_run_world(found, options)
     opponents = chosen.get("opponents") or []
     if opponents or (found is None and not _is_for_one(options.name, keywords.get("world"))):
@@ -136,11 +135,10 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir | None, keywords: 
         printing.emit_json(dict(metrics) | ({} if report is None else {"report": report.summary}))
         return 0
     metrics.print()
-    if report is not None:
+    if report is not None and found is not None:
         print()
         report.print()
-        if found is not None:
-            print(f"\nreport: {report.write(found.report)}")
+        print(f"\nreport: {report.write(found.report)}")
     return 0
 
 

@@ -80,6 +80,7 @@ def evaluate(
     positive_int("episodes", episodes)
     allow_given([world, world_options])
     options = dict(world_options or {})
+    player = agent
     if isinstance(agent, (str, Path)) and holds_agent(Path(agent)):
         agent = load(agent, trust=trust)
     if world is not None and isinstance(agent, Agent) and agent.run is None:
@@ -94,7 +95,7 @@ def evaluate(
     if num_agents(played_world) == 2 or _acts_for_one_of_two(trained, played_world):
         games = {"games": episodes, "seed": seed, "best": best, "deterministic": deterministic, "trust": trust}
         where = {"world": world, "world_options": world_options, "progress": progress}
-        return evaluate_games(agent, (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
+        return evaluate_games(player, (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
     if world is not None or options:  # not exactly the world it was trained in: the agent must fit
         _check_spaces(trained.run.name, trained.agent, played_world)
     config, num_envs = trained.config, _num_envs(trained)

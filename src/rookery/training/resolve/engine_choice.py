@@ -241,11 +241,12 @@ def engine_recipe(config: RunConfig, world: World) -> Recipe:
 
 
 def gpu_recipe(config: RunConfig, world: World) -> Recipe:
-    """What replaces parts of the world's recipe on a GPU; nothing if the user gave the number of envs."""
+    """What replaces parts of the world's recipe on a GPU. For on-policy learners nothing if the user gave the number of
+    envs; the updates of others follow rounds of many envs, whatever their number and the run's length are."""
     has_length = "steps" in config.model_fields_set or config.episodes is not None or bool(config.phases)
     name = world.name.removeprefix("rookery/")
     own = known_recipes.ON_GPU.get(name, {}).get(config.learner)
-    if config.learner == "xqc" and own is not None:  # its settings belong to many envs, and to any length
+    if own is not None and not specs()[config.learner].on_policy:
         few = isinstance(config.num_envs, int) and _has_num_envs(config) and config.num_envs < MANY_ENVS
         return {} if few else deepcopy(dict(own))
     if _has_num_envs(config):

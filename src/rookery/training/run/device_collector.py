@@ -282,19 +282,17 @@ class RoundCollector(DeviceCollector):
 
     def _simulated_round(self, marks: list[Any]) -> None:
         """With the updates of the round before, which take until the simulation has made its step, or longer."""
-        envs, beside = self.envs, self._beside
-        actions = self.learner.explore(envs.present()[0], slice(0, envs.num_envs), None)
+        beside, actions = self._beside, self._choose_actions()
         if beside is not None:
             beside.wait_stream(torch.cuda.current_stream(beside.device))
         with torch.cuda.stream(beside):
-            observations, rewards, terminated, truncated, last = envs.step_for_learner(actions)
+            results = self.envs.step_for_learner(actions)
         marks.append(self._times.mark())
         self.update()
         marks.append(self._times.mark())
         if beside is not None:
             torch.cuda.current_stream(beside.device).wait_stream(beside)
-        finals = TensorFinals(terminated | truncated, last)
-        self._execution.write(StepBatch(observations, rewards, terminated, truncated, finals))
+        self._write_round(*results)
 
     def _captured_round(self) -> Callable[[], None]:
         """The next round, captured if it is of a kind that comes often."""
@@ -307,13 +305,15 @@ class RoundCollector(DeviceCollector):
         return self._calls[kind]
 
     def _make_round(self) -> None:
-        envs = self.envs
-        observations, mask = envs.present()
-        actions = self.learner.explore(observations, slice(0, envs.num_envs), mask)
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
-        finals = TensorFinals(infos["_final_obs"], infos["final_obs"])
-        step = StepBatch(observations, rewards, terminated, truncated, finals, envs.present()[1])
-        self._execution.write(step)
+        self._write_round(*self.envs.step_for_learner(self._choose_actions()))
+
+    def _choose_actions(self) -> Any:
+        observations, mask = self.envs.present()
+        return self.learner.explore(observations, slice(0, self.envs.num_envs), mask)
+
+    def _write_round(self, observations: Any, rewards: Any, terminated: Any, truncated: Any, last: Any) -> None:
+        finals, mask = TensorFinals(terminated | truncated, last), self.envs.present()[1]
+        self._execution.write(StepBatch(observations, rewards, terminated, truncated, finals, mask))
 
     def update(self) -> None:
         """Make all updates that are due."""
