@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 import rookery
@@ -261,3 +262,35 @@ def test_an_off_policy_learner_makes_updates_while_envs_are_simulated(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     assert max(line.get("updates", 0) for line in lines) == 2 * (160 - 16) // 4 - 2
     np.testing.assert_array_equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts"))
+
+
+class Locked(Arm):
+    """An arm that may only be pushed down."""
+
+    action_space = spaces.Discrete(2)
+    info = {}
+
+    after_reset = None
+
+    @staticmethod
+    def control(data, action):
+        data.ctrl[0] = 2.0 * action - 1.0
+
+    @staticmethod
+    def reward(action):
+        return -100.0 if action == 1 else 1.0, False
+
+    @staticmethod
+    def action_mask(state, out):
+        out[0], out[1] = 1, 0
+
+
+def test_masks_reach_an_off_policy_learner_while_envs_are_simulated(tmp_path):
+    rookery.train(
+        Locked, learner="dqn", backend="cuda", device="cpu", num_envs=4, steps=400, runs_dir=tmp_path, name="run",
+        dqn={"hidden": [8], "start_steps": 100, "batch_size": 8, "epsilon_end": 1.0},
+        evaluation={"episodes": 1, "max_episodes": 1, "every": 10**6}, verbose=False,
+        monitor={"panel": False, "plot": False, "tensorboard": False, "report": False},
+    )  # fmt: skip
+    episodes = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    assert episodes and {episode["return"] for episode in episodes} == {30.0}
